@@ -1,0 +1,1 @@
+//! sampledb-service-publisher

@@ -1,0 +1,6 @@
+//! Pure values and rules: names, labels, conditions. No IO and no clock.
+
+pub mod conditions;
+pub mod labels;
+pub mod names;
+pub mod parameters;

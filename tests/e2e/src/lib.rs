@@ -1,0 +1,1 @@
+//! sampledb-e2e
