@@ -47,6 +47,10 @@ pub enum FromAgent {
         /// Milliseconds of CLOCK_BOOTTIME.
         until: u64,
     },
+    /// Nothing more is to be done before the container ends: an ending runner whose PostgreSQL is gone waits for
+    /// this (or a second), so that a last [`Command::Remember`] finds somebody. Never answered; ignored while the
+    /// runner is not ending.
+    Leave,
 }
 
 /// Something to do.
@@ -172,8 +176,22 @@ pub struct State {
     pub ending: bool,
     /// The configuration in PGDATA; absent when there is none.
     pub config_hash: Option<String>,
-    /// The start of the server's certificate files changed since the last reload.
+    /// The server's certificate, or the CA's, changed since the last start or reload.
     pub certificates_changed: bool,
+    /// A configuration that PostgreSQL would not start with; it runs with the one before (see `config_hash`).
+    /// Absent after a configuration was accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Refused>,
+}
+
+/// A configuration that PostgreSQL would not start with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Refused {
+    /// [`Configuration::hash`].
+    pub hash: String,
+    /// Why, in PostgreSQL's words.
+    pub error: String,
 }
 
 /// The postgres child.
@@ -209,6 +227,12 @@ pub enum Data {
         checkpoint: String,
         /// The major version in PG_VERSION.
         major: String,
+    },
+    /// There is something that cannot be read: a damaged control file or `member.json`. Nothing is done with it:
+    /// initdb and a start are refused.
+    Unreadable {
+        /// What, and why.
+        error: String,
     },
 }
 

@@ -1,1 +1,1 @@
-//! agent
+//! The agent: thinks, and has the runner act.

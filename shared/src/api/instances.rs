@@ -88,4 +88,6 @@ pub enum InstanceErrorReason {
     StartFailed,
     /// initdb failed.
     InitFailed,
+    /// The register and the volume tell different histories: one of them was restored from an older copy.
+    HistoryMismatch,
 }

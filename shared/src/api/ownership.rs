@@ -68,7 +68,7 @@ pub const PROVISIONER: Writer = Writer {
         Child { group: "rbac.authorization.k8s.io", resource: "roles", verbs: WATCHED },
         Child { group: "rbac.authorization.k8s.io", resource: "rolebindings", verbs: WATCHED },
         // Not written by it: held so that it may be granted to the instances by name (no `escalate`, no `bind`).
-        Child { group: "discovery.k8s.io", resource: "endpointslices", verbs: &["get", "create", "patch", "watch"] },
+        Child { group: "discovery.k8s.io", resource: "endpointslices", verbs: &["get", "list", "watch", "create", "patch"] },
     ],
     reads: &[
         Read { group: "", resource: "pods", verbs: &["get", "list", "watch"] },

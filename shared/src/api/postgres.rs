@@ -23,7 +23,7 @@ pub struct Postgres {
     #[schemars(extend("maxProperties" = 128), extend("additionalProperties" = {"type": "string", "maxLength": 1024}))]
     #[x_kube(
         validation = Rule::new("self.all(k, k.matches('^[a-z][a-z0-9_]{0,62}([.][a-z][a-z0-9_]{0,62})?$'))")
-            .message(Message::Expression("'postgres.parameters: not a name of a PostgreSQL setting: ' + self.map(k, k).filter(k, !k.matches('^[a-z][a-z0-9_]{0,62}([.][a-z][a-z0-9_]{0,62})?$')).join(', ')".into())),
+            .message(Message::Expression("'postgres.parameters: not a name of a PostgreSQL setting: ' + self.filter(k, !k.matches('^[a-z][a-z0-9_]{0,62}([.][a-z][a-z0-9_]{0,62})?$'))[0]".into())),
     )]
     pub parameters: BTreeMap<String, String>,
     /// Who may log in from where, in this order, after the rules of the suite's own roles and before "everyone over TLS with a password". Default: none. Effect: at once.

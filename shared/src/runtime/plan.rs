@@ -173,6 +173,9 @@ pub struct Doomed {
     pub name: String,
     /// What was seen: the delete carries its UID and resourceVersion.
     pub seen: Seen,
+    /// Whether what it owns stays behind, as the pods of a StatefulSet that is made anew; else the garbage
+    /// collector removes that too.
+    pub orphan: bool,
 }
 
 /// Something worth telling a person, as an Event on the SampleDB.

@@ -66,6 +66,12 @@ impl Reader {
         !self.absent.contains(&manager)
     }
 
+    /// The time of this look: what is minted while looking (certificates) is dated by it.
+    #[allow(clippy::disallowed_methods, reason = "the runtime hands out the time; `observe` has no clock of its own")]
+    pub fn now(&self) -> jiff::Timestamp {
+        jiff::Timestamp::now()
+    }
+
     /// The namespace of the release.
     pub fn release_namespace(&self) -> &str {
         &self.release_namespace

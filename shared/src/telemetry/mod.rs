@@ -1,1 +1,5 @@
-//! Metrics, logs, HTTP.
+//! Metrics, logs and the HTTP server of every binary. It knows nothing of a SampleDB.
+
+pub mod http;
+pub mod logs;
+pub mod metrics;

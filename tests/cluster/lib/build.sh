@@ -10,7 +10,12 @@ piece_dir() {
   printf '%s/%s-%s-%s\n' "$CACHE" "$name" "$version" "$(cat "$@" | sha256sum | cut -c1-12)"
 }
 
-tool_dir() { piece_dir "$1" "$2" "$HERE/tools/$1/go.mod" "$HERE/tools/$1/go.sum"; }
+# Those in tools/; one of them has a main of its own.
+tool_dir() {
+  local main=$HERE/tools/$1/main.go
+  [[ -f $main ]] || main=/dev/null
+  piece_dir "$1" "$2" "$HERE/tools/$1/go.mod" "$HERE/tools/$1/go.sum" "$main"
+}
 
 find_pieces() {
   KUBERNETES=$(tool_dir kubernetes "$KUBERNETES_VERSION")
@@ -32,8 +37,7 @@ build_all() {
   need_go
   build_kubernetes
   build_containerd
-  build_tool coredns "$COREDNS" github.com/coredns/coredns "$COREDNS_VERSION" \
-    github.com/coredns/coredns
+  build_tool coredns "$COREDNS" github.com/coredns/coredns "$COREDNS_VERSION" .
   build_snapshotter
   build_tool provisioner "$PROVISIONER" github.com/kubernetes-csi/external-provisioner/v5 "$PROVISIONER_VERSION" \
     github.com/kubernetes-csi/external-provisioner/v5/cmd/csi-provisioner

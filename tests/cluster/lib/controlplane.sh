@@ -35,6 +35,10 @@ YAML
     --service-cluster-ip-range="$SERVICE_NET" --authorization-mode=Node,RBAC \
     --enable-admission-plugins=NodeRestriction --allow-privileged=true --profiling=false \
     --enable-aggregator-routing=true \
+    --proxy-client-cert-file="$PKI/front-proxy.crt" --proxy-client-key-file="$PKI/front-proxy.key" \
+    --requestheader-client-ca-file="$PKI/ca.crt" --requestheader-allowed-names=front-proxy \
+    --requestheader-username-headers=X-Remote-User --requestheader-group-headers=X-Remote-Group \
+    --requestheader-extra-headers-prefix=X-Remote-Extra- \
     --audit-policy-file="$STATE/audit-policy.yaml" --audit-log-path="$LOG/audit.log" --audit-log-maxsize=512
 }
 

@@ -10,7 +10,7 @@ cluster_down() {
   remove_cgroups
   restore_sysctls
   remove_new_paths
-  rm -rf "$STATE" "$RUN"
+  rm -rf --one-file-system "$STATE" "$RUN"
 }
 
 # Everything mounted below our folders, the last mounted first; then loop devices.

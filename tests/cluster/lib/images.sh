@@ -123,7 +123,8 @@ save_image() { # NAME FILE
 }
 
 load_archive() { # NODE NAME FILE
-  node_ctr "$1" images import --digests=false "$3" >/dev/null || die "$2 could not be loaded into $1"
+  local output
+  output=$(node_ctr "$1" images import "$3" 2>&1) || die "$2 could not be loaded into $1: $output"
 }
 
 # load_images NAME...: into every node that does not have this very image.
@@ -157,7 +158,7 @@ load_image() { # NODE NAME ID FILE
 }
 
 has_image() { # NODE NAME ID
-  [[ $(cat "$(loaded_stamp "$1" "$2")" 2>/dev/null) == "$3" && -n $(node_ctr "$1" images list --quiet "name==$2") ]]
+  [[ $(cat "$(loaded_stamp "$1" "$2")" 2>/dev/null) == "$3" && -n $(node_ctr "$1" images list --quiet "name==$2" 2>/dev/null) ]]
 }
 
 loaded_stamp() { echo "$(node_state "$1")/images/${2//\//_}"; }

@@ -14,6 +14,7 @@ pki_create() {
   leaf apiserver /CN=kube-apiserver serverAuth \
     "IP:$CP_IP,IP:$API_SERVICE_IP,IP:127.0.0.1,DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes.default.svc,DNS:kubernetes.default.svc.cluster.local"
   leaf kubelet-client /O=system:masters/CN=apiserver-kubelet-client clientAuth
+  leaf front-proxy /CN=front-proxy clientAuth
   identity admin /O=system:masters/CN=admin
   identity controller-manager /CN=system:kube-controller-manager
   identity scheduler /CN=system:kube-scheduler

@@ -8,7 +8,7 @@ storage_mount() { # NODE
   dir=$(node_state "$1")/btrfs
   mkdir -p "$dir"
   truncate -s "$DISK_SIZE" "$dir.img"
-  mkfs.btrfs -q -m single "$dir.img"
+  mkfs.btrfs -q -m single "$dir.img" >/dev/null
   mount -o loop,noatime "$dir.img" "$dir"
 }
 
@@ -57,7 +57,7 @@ csi_sanity() {
   local dir=$RUN/sanity status=0 pid
   mkdir -p "$dir/disk"
   truncate -s 8G "$dir/disk.img"
-  mkfs.btrfs -q -m single "$dir/disk.img"
+  mkfs.btrfs -q -m single "$dir/disk.img" >/dev/null
   mount -o loop,noatime "$dir/disk.img" "$dir/disk"
   "$CSI/bin/btrfscsi" -node sanity -root "$dir/disk" -kubelet "$dir/kubelet" >"$dir/driver.log" 2>&1 &
   pid=$!

@@ -1,0 +1,110 @@
+//! The owner's name, password and verifier.
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use ring::{digest, hmac, pbkdf2};
+
+use super::SecretData;
+
+/// Random bytes in a password: 192 bits, 32 characters.
+pub const PASSWORD_BYTES: usize = 24;
+
+/// What is to be minted for the owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Nothing.
+    Nothing,
+    /// A verifier: the password is new, or a person changed it.
+    Verifier,
+    /// A password, and so a verifier.
+    Password,
+}
+
+/// What is missing from the Secret. A password that is there is kept, whoever chose it.
+pub fn need(there: Option<&SecretData>) -> Need {
+    let Some(password) = there.and_then(|data| data.text("password")).filter(|p| !p.is_empty()) else {
+        return Need::Password;
+    };
+    let verifier = there.and_then(|data| data.text("verifier")).unwrap_or_default();
+    if verifies(verifier, password) { Need::Nothing } else { Need::Verifier }
+}
+
+/// A password of printable characters that need no quoting in a URI.
+pub fn password(random: &[u8; PASSWORD_BYTES]) -> String {
+    URL_SAFE_NO_PAD.encode(random)
+}
+
+/// What PostgreSQL keeps of a password.
+pub fn verifier(password: &str) -> String {
+    postgres_protocol::password::scram_sha_256(password.as_bytes())
+}
+
+/// The Secret's content.
+pub fn data(username: &str, password: String, verifier: String) -> SecretData {
+    SecretData::from([("username", username.to_owned()), ("password", password), ("verifier", verifier)])
+}
+
+/// Whether `verifier` (`SCRAM-SHA-256$iterations:salt$stored:server`) is one of `password`.
+pub fn verifies(verifier: &str, password: &str) -> bool {
+    stored_key(verifier, password).unwrap_or(false)
+}
+
+fn stored_key(verifier: &str, password: &str) -> Option<bool> {
+    let (parameters, keys) = verifier.strip_prefix("SCRAM-SHA-256$")?.split_once('$')?;
+    let (iterations, salt) = parameters.split_once(':')?;
+    let (stored, server) = keys.split_once(':')?;
+    let salt = STANDARD.decode(salt).ok()?;
+    let prepared = stringprep::saslprep(password).map_or(password.into(), |p| p.into_owned());
+    let mut salted = [0; 32];
+    pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, iterations.parse().ok()?, &salt, prepared.as_bytes(), &mut salted);
+    let salted = hmac::Key::new(hmac::HMAC_SHA256, &salted);
+    let client = hmac::sign(&salted, b"Client Key");
+    Some(
+        digest::digest(&digest::SHA256, client.as_ref()).as_ref() == STANDARD.decode(stored).ok()?
+            && hmac::sign(&salted, b"Server Key").as_ref() == STANDARD.decode(server).ok()?,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("plain")]
+    #[case("pässwörd")]
+    #[case("soft\u{ad}hyphen")]
+    #[case("tab\tand\u{7}bell")]
+    fn a_password_is_not_rehashed_at_every_look(#[case] password: &str) {
+        let verifier = verifier(password);
+        assert!(verifies(&verifier, password));
+        assert!(!verifies(&verifier, "another"));
+        assert!(need(Some(&data("app", password.into(), verifier))) == Need::Nothing);
+    }
+
+    #[test]
+    fn a_password_changed_by_hand_is_kept_and_gets_its_verifier() {
+        let edited = data("app", "chosen".into(), verifier("before"));
+        assert_eq!(need(Some(&edited)), Need::Verifier);
+        assert_eq!(need(Some(&SecretData::default())), Need::Password);
+        assert_eq!(need(None), Need::Password);
+    }
+
+    #[rstest]
+    #[case("")]
+    #[case("SCRAM-SHA-256$")]
+    #[case("SCRAM-SHA-256$0:AAAA$AAAA:AAAA")]
+    #[case("SCRAM-SHA-256$x:AAAA$AAAA:AAAA")]
+    #[case("md5abc")]
+    fn a_damaged_verifier_is_made_anew(#[case] verifier: &str) {
+        assert!(!verifies(verifier, "p"));
+    }
+
+    #[test]
+    fn a_password_needs_no_quoting() {
+        let password = password(&[0xff; PASSWORD_BYTES]);
+        assert_eq!(password.len(), 32);
+        assert!(password.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_'));
+    }
+}

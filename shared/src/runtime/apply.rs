@@ -1,0 +1,169 @@
+//! Makes the children as a plan wants them, by server-side apply, and removes what it wants removed.
+//!
+//! # Guarantees
+//! - What was not seen is only ever *created*: an object that a stranger made meanwhile is refused, and given back
+//!   unchanged.
+//! - What was seen is changed only while it still has the UID that was seen.
+//! - What this process applied before and nobody changed since is not written again.
+//! - A delete removes exactly what was seen (UID and resourceVersion), and only after everything was applied.
+
+use futures::StreamExt;
+use http::StatusCode;
+use kube::Client;
+use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, Preconditions};
+use kube::core::params::PropagationPolicy;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::client;
+use super::memory::Memory;
+use super::plan::{Applied, Desired, Doomed, ErrorClass, Refusal, class_of};
+use crate::domain::labels;
+use crate::telemetry::metrics::Metrics;
+
+/// So many children of one SampleDB are written at once.
+const AT_ONCE: usize = 16;
+
+/// Where and as whom children are written.
+#[derive(Clone)]
+pub(crate) struct Target {
+    pub(crate) client: Client,
+    pub(crate) namespace: String,
+    pub(crate) manager: &'static str,
+    /// The UID of the SampleDB.
+    pub(crate) uid: String,
+}
+
+/// Applies everything, at the same time.
+pub(crate) async fn apply(target: &Target, wanted: Vec<Desired>, memory: &mut Memory, metrics: &Metrics) -> Applied {
+    memory.keep(&wanted);
+    let mut applied = Applied::default();
+    let mut todo = Vec::new();
+    for desired in wanted {
+        if let Some(kept) = memory.unchanged(&desired, &target.namespace) {
+            count(metrics, &desired.resource.kind, "unchanged");
+            applied.objects.insert((desired.resource.kind.clone(), desired.name().to_owned()), kept);
+        } else {
+            todo.push(write(target.clone(), desired));
+        }
+    }
+    let mut done = futures::stream::iter(todo).buffer_unordered(AT_ONCE);
+    while let Some((desired, result)) = done.next().await {
+        let kind = desired.resource.kind.clone();
+        match result {
+            Ok(object) => {
+                count(metrics, &kind, "applied");
+                if let Ok(meta) = ObjectMeta::deserialize(&object["metadata"]) {
+                    memory.applied(&desired, &meta);
+                }
+                applied.objects.insert((kind, desired.name().to_owned()), object);
+            }
+            Err((class, message)) => {
+                count(metrics, &kind, "refused");
+                applied.refused.push(Refusal { kind, name: desired.name().to_owned(), class, message });
+            }
+        }
+    }
+    applied.refused.sort_by(|a, b| (&a.kind, &a.name).cmp(&(&b.kind, &b.name)));
+    applied
+}
+
+fn count(metrics: &Metrics, kind: &str, result: &str) {
+    metrics.applies.with_label_values(&[kind, result]).inc();
+}
+
+async fn write(target: Target, desired: Desired) -> (Desired, Result<Value, (ErrorClass, String)>) {
+    let result = write_one(&target, &desired).await;
+    (desired, result)
+}
+
+async fn write_one(target: &Target, desired: &Desired) -> Result<Value, (ErrorClass, String)> {
+    let mut object = desired.object.clone();
+    object["metadata"]["namespace"] = target.namespace.as_str().into();
+    let mut params = PatchParams::apply(target.manager);
+    if let Some(seen) = &desired.seen {
+        object["metadata"]["uid"] = seen.uid.as_str().into();
+        params = params.force();
+    }
+    let request = client::path(&desired.resource, &target.namespace);
+    let request = request.patch(desired.name(), &params, &Patch::Apply(object));
+    let (code, answer): (_, Value) = client::send(&target.client, request).await.map_err(|e| refusal(&e))?;
+    if desired.seen.is_some() || code == StatusCode::CREATED {
+        return Ok(answer);
+    }
+    let strangers = strangers(&answer, target.manager);
+    let made_for = answer["metadata"]["annotations"][labels::UID].as_str();
+    if strangers.is_empty() && made_for.is_none_or(|uid| uid == target.uid) {
+        return Ok(answer);
+    }
+    give_back(target, desired, &answer).await;
+    let whose = if strangers.is_empty() { "another SampleDB".to_owned() } else { strangers.join(", ") };
+    Err((ErrorClass::Conflict, format!("an object of this name appeared meanwhile, made by {whose}; it was left as it is")))
+}
+
+/// Who else holds fields of an object, its status aside.
+fn strangers(object: &Value, manager: &str) -> Vec<String> {
+    let fields = object["metadata"]["managedFields"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut others: Vec<_> = fields
+        .iter()
+        .filter(|entry| entry["subresource"].as_str().is_none_or(str::is_empty))
+        .filter_map(|entry| entry["manager"].as_str())
+        .filter(|found| *found != manager)
+        .map(ToOwned::to_owned)
+        .collect();
+    others.sort();
+    others.dedup();
+    others
+}
+
+/// Removes what an apply without force added to a stranger's object: an apply of nothing gives up every field.
+async fn give_back(target: &Target, desired: &Desired, answer: &Value) {
+    let nothing = json!({
+        "apiVersion": desired.resource.api_version, "kind": desired.resource.kind,
+        "metadata": {"name": desired.name(), "namespace": target.namespace, "uid": answer["metadata"]["uid"]},
+    });
+    let request = client::path(&desired.resource, &target.namespace).patch(
+        desired.name(),
+        &PatchParams::apply(target.manager).force(),
+        &Patch::Apply(nothing),
+    );
+    if let Err(error) = client::send::<Value>(&target.client, request).await {
+        tracing::warn!(event = "give_back_failed", kind = desired.resource.kind, child = desired.name(), %error,
+            "an object of a stranger was touched and could not be given back");
+    }
+}
+
+/// Removes what is to be removed; what is gone already counts as removed.
+pub(crate) async fn delete(target: &Target, doomed: &[Doomed], metrics: &Metrics) -> Vec<Refusal> {
+    let mut refused = Vec::new();
+    for doomed in doomed {
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(doomed.seen.uid.clone()),
+                resource_version: Some(doomed.seen.resource_version.clone()),
+            }),
+            propagation_policy: Some(PropagationPolicy::Background),
+            ..DeleteParams::default()
+        };
+        let request = client::path(&doomed.resource, &target.namespace).delete(&doomed.name, &params);
+        match client::send::<Value>(&target.client, request).await {
+            Ok(_) => count(metrics, &doomed.resource.kind, "deleted"),
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(error) => {
+                count(metrics, &doomed.resource.kind, "refused");
+                let (class, message) = refusal(&error);
+                let (kind, name) = (doomed.resource.kind.clone(), doomed.name.clone());
+                refused.push(Refusal { kind, name, class, message });
+            }
+        }
+    }
+    refused
+}
+
+fn refusal(error: &kube::Error) -> (ErrorClass, String) {
+    let message = match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    };
+    (class_of(error), message)
+}

@@ -1,0 +1,203 @@
+//! The client of the API server: lean, with a limit on every wait, and counted.
+//!
+//! - no hidden retries: the queue's backoff is the only one;
+//! - no compression (it breaks watches on some servers) and no second TLS provider than ring;
+//! - the head of every answer within [`HEAD_TIMEOUT`], a silent connection ended after [`SILENCE`];
+//! - at most [`MOST_REQUESTS`] requests wait for their head at once, so that a burst does not open a connection for
+//!   each.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
+use kube::client::{Body, ClientBuilder};
+use kube::core::Status;
+use kube::core::request::Request as ApiRequest;
+use kube::{Client, Config};
+use serde::de::DeserializeOwned;
+use tokio::sync::Semaphore;
+use tower::{BoxError, Layer, Service};
+
+use crate::telemetry::metrics::Requests;
+
+/// The server ends a watch after so long, and the client starts it again.
+pub const WATCH_TIMEOUT: Duration = Duration::from_secs(120);
+/// A connection that says nothing for so long is dead. Longer than a watch lasts.
+pub const SILENCE: Duration = Duration::from_secs(150);
+/// An answer begins within this time.
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(20);
+/// So many requests wait for the head of their answer at once.
+pub const MOST_REQUESTS: usize = 24;
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// Neither a kubeconfig nor a service account.
+    #[error("no way to the API server is known: {0}; run inside a pod, or set KUBECONFIG")]
+    Config(#[from] kube::config::InferConfigError),
+    /// What is known does not make a client.
+    #[error("the API server's client could not be made: {0}")]
+    Client(#[from] kube::Error),
+}
+
+/// A client from the pod's service account or from KUBECONFIG. `name` stands in the API server's audit log.
+pub async fn connect(name: &str, requests: Requests) -> Result<Client, ConnectError> {
+    // An error means that a provider is there already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut config = Config::infer().await?;
+    config.connect_timeout = Some(Duration::from_secs(5));
+    config.write_timeout = Some(Duration::from_secs(10));
+    config.read_timeout = Some(SILENCE);
+    config.reset_reader_on_write = true;
+    config.default_retry = false;
+    config.disable_compression = true;
+    if let Ok(agent) = HeaderValue::from_str(&format!("{name}/{}", env!("CARGO_PKG_VERSION"))) {
+        config.headers.push((HeaderName::from_static("user-agent"), agent));
+    }
+    Ok(ClientBuilder::try_from(config)?.with_layer(&Limits::new(requests)).build())
+}
+
+/// Counts requests and limits their waits.
+#[derive(Clone)]
+pub(crate) struct Limits {
+    requests: Requests,
+    most: Arc<Semaphore>,
+}
+
+impl Limits {
+    pub(crate) fn new(requests: Requests) -> Self {
+        Self { requests, most: Arc::new(Semaphore::new(MOST_REQUESTS)) }
+    }
+}
+
+impl<S> Layer<S> for Limits {
+    type Service = Limited<S>;
+
+    fn layer(&self, inner: S) -> Limited<S> {
+        Limited { inner, limits: self.clone() }
+    }
+}
+
+pub(crate) struct Limited<S> {
+    inner: S,
+    limits: Limits,
+}
+
+impl<S, B> Service<Request<Body>> for Limited<S>
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: 'static,
+{
+    type Response = Response<B>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<B>, BoxError>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let method = request.method().clone();
+        let answer = self.inner.call(request);
+        let Limits { requests, most } = self.limits.clone();
+        Box::pin(async move {
+            let _turn = most.acquire_owned().await?;
+            let timer = requests.duration.with_label_values(&[method.as_str()]).start_timer();
+            let answer = match tokio::time::timeout(HEAD_TIMEOUT, answer).await {
+                Ok(answer) => answer.map_err(Into::into),
+                Err(_) => Err(format!("the API server did not answer within {} s", HEAD_TIMEOUT.as_secs()).into()),
+            };
+            timer.observe_duration();
+            let code = answer.as_ref().map_or("<error>", |a| code(a.status()));
+            requests.total.with_label_values(&[code, method.as_str()]).inc();
+            answer
+        })
+    }
+}
+
+fn code(status: StatusCode) -> &'static str {
+    const KNOWN: &[(u16, &str)] = &[
+        (200, "200"),
+        (201, "201"),
+        (202, "202"),
+        (400, "400"),
+        (401, "401"),
+        (403, "403"),
+        (404, "404"),
+        (405, "405"),
+        (409, "409"),
+        (410, "410"),
+        (415, "415"),
+        (422, "422"),
+        (429, "429"),
+        (500, "500"),
+        (502, "502"),
+        (503, "503"),
+        (504, "504"),
+    ];
+    KNOWN.iter().find(|(n, _)| *n == status.as_u16()).map_or("other", |(_, text)| text)
+}
+
+/// The path of the objects of a kind in a namespace.
+pub(crate) fn path(resource: &kube::api::ApiResource, namespace: &str) -> ApiRequest {
+    use kube::Resource;
+    ApiRequest::new(kube::api::DynamicObject::url_path(resource, Some(namespace)))
+}
+
+/// Sends a request and reads the answer, with its status: a patch that created says 201. A failure that the API
+/// server explains is [`kube::Error::Api`].
+pub(crate) async fn send<T: DeserializeOwned>(
+    client: &Client,
+    request: Result<Request<Vec<u8>>, kube::core::request::Error>,
+) -> Result<(StatusCode, T), kube::Error> {
+    let request = request.map_err(kube::Error::BuildRequest)?;
+    let answer = client.send(request.map(Body::from)).await?;
+    let code = answer.status();
+    let bytes = answer.into_body().collect_bytes().await?;
+    if code.is_success() {
+        return serde_json::from_slice(&bytes).map(|value| (code, value)).map_err(kube::Error::SerdeError);
+    }
+    let said: Option<Status> = serde_json::from_slice(&bytes).ok();
+    let mut status = said.unwrap_or_else(|| Status::failure(&String::from_utf8_lossy(&bytes), "Unreadable"));
+    status.code = code.as_u16();
+    Err(kube::Error::Api(status.boxed()))
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus::Registry;
+
+    use super::*;
+
+    fn limited<S>(inner: S) -> (Limited<S>, Requests) {
+        let requests = Requests::new(&Registry::new()).unwrap();
+        (Limits::new(requests.clone()).layer(inner), requests)
+    }
+
+    fn request() -> Request<Body> {
+        Request::get("/api").body(Body::empty()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn every_request_is_counted_once_and_never_retried() {
+        let (mut service, requests) = limited(tower::service_fn(|_: Request<Body>| async {
+            Ok::<_, BoxError>(Response::builder().status(503).body(Body::empty()).unwrap())
+        }));
+        let answer = service.call(request()).await.unwrap();
+        assert_eq!(answer.status(), 503);
+        assert_eq!(requests.total.with_label_values(&["503", "GET"]).get(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_api_server_that_never_answers_does_not_hang_a_controller() {
+        let (mut service, requests) =
+            limited(tower::service_fn(|_: Request<Body>| std::future::pending::<Result<Response<Body>, BoxError>>()));
+        let error = service.call(request()).await.unwrap_err();
+        assert!(error.to_string().contains("did not answer"), "{error}");
+        assert_eq!(requests.total.with_label_values(&["<error>", "GET"]).get(), 1);
+    }
+}

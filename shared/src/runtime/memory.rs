@@ -1,0 +1,155 @@
+//! What is remembered of one SampleDB between passes: hashes and metadata, never content.
+//!
+//! Losing it costs a few writes that change nothing; it never makes a decision.
+
+use std::collections::HashMap;
+
+use kube::api::ObjectMeta;
+use serde_json::{Value, json};
+
+use super::plan::{Desired, Seen};
+use super::queue::Cause;
+use super::trigger::short;
+
+/// What this process did for one SampleDB.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    uid: String,
+    children: HashMap<(Box<str>, Box<str>), Child>,
+    /// Whether this process wrote the status of this UID before.
+    pub(crate) status_written: bool,
+}
+
+/// A child as this process last applied it.
+#[derive(Debug)]
+struct Child {
+    wanted: u64,
+    fingerprint: u64,
+    uid: Box<str>,
+    resource_version: Box<str>,
+    generation: Option<i64>,
+}
+
+impl Memory {
+    /// The memory for this UID: what was remembered of another of the same name is dropped.
+    pub(crate) fn of(self, uid: &str) -> Self {
+        if self.uid == uid { self } else { Self { uid: uid.to_owned(), ..Self::default() } }
+    }
+
+    /// The remembered metadata, when exactly this was applied and nothing was changed since.
+    pub(crate) fn unchanged(&self, desired: &Desired, namespace: &str) -> Option<Value> {
+        let seen = desired.seen.as_ref()?;
+        let child = self.children.get(&key(desired))?;
+        let same = child.wanted == short(&desired.object.to_string())
+            && child.fingerprint == short(&seen.fingerprint)
+            && *child.uid == *seen.uid;
+        same.then(|| {
+            let mut meta = json!({
+                "name": desired.name(), "namespace": namespace,
+                "uid": child.uid, "resourceVersion": child.resource_version,
+            });
+            if let Some(generation) = child.generation {
+                meta["generation"] = generation.into();
+            }
+            json!({"apiVersion": desired.resource.api_version, "kind": desired.resource.kind, "metadata": meta})
+        })
+    }
+
+    /// `desired` was applied, and `meta` is what the API server has since.
+    pub(crate) fn applied(&mut self, desired: &Desired, meta: &ObjectMeta) {
+        let child = Child {
+            wanted: short(&desired.object.to_string()),
+            fingerprint: short(&Seen::of_meta(meta).fingerprint),
+            uid: meta.uid.as_deref().unwrap_or_default().into(),
+            resource_version: meta.resource_version.as_deref().unwrap_or_default().into(),
+            generation: meta.generation,
+        };
+        self.children.insert(key(desired), child);
+    }
+
+    /// Only what is still wanted is remembered.
+    pub(crate) fn keep(&mut self, wanted: &[Desired]) {
+        let wanted: std::collections::HashSet<_> = wanted.iter().map(key).collect();
+        self.children.retain(|child, _| wanted.contains(child));
+    }
+
+    /// Whether a child's event says no more than what this process wrote.
+    pub(crate) fn is_echo(&self, cause: &Cause) -> bool {
+        let Cause::Child { uid, resource_version } = cause else { return false };
+        self.children.values().any(|c| *c.uid == **uid && *c.resource_version == **resource_version)
+    }
+}
+
+fn key(desired: &Desired) -> (Box<str>, Box<str>) {
+    (desired.resource.kind.as_str().into(), desired.name().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::Resource;
+
+    use super::*;
+
+    fn map(version: &str, value: &str) -> ConfigMap {
+        ConfigMap {
+            metadata: ObjectMeta {
+                name: Some("orders-config".into()),
+                uid: Some("c1".into()),
+                resource_version: Some(version.into()),
+                ..ObjectMeta::default()
+            },
+            data: Some([("key".to_owned(), value.to_owned())].into()),
+            ..ConfigMap::default()
+        }
+    }
+
+    fn desired(value: &str, seen: Option<&ConfigMap>) -> Desired {
+        let mut wanted = map("", value);
+        wanted.metadata = ObjectMeta { name: Some("orders-config".into()), ..ObjectMeta::default() };
+        Desired::new(&wanted, seen.map(Seen::of)).unwrap()
+    }
+
+    #[test]
+    fn what_is_there_as_wanted_is_not_written_again() {
+        let mut memory = Memory::default().of("u1");
+        let there = map("7", "a");
+        assert!(memory.unchanged(&desired("a", Some(&there)), "shop").is_none(), "after a restart: once");
+        memory.applied(&desired("a", None), there.meta());
+        let kept = memory.unchanged(&desired("a", Some(&there)), "shop").unwrap();
+        assert_eq!(kept["metadata"]["resourceVersion"], "7");
+        assert!(memory.unchanged(&desired("b", Some(&there)), "shop").is_none(), "another wish");
+        assert!(memory.unchanged(&desired("a", Some(&map("8", "edited"))), "shop").is_none(), "edited by hand");
+        assert!(memory.unchanged(&desired("a", None), "shop").is_none(), "deleted");
+    }
+
+    #[test]
+    fn a_new_database_of_the_same_name_starts_with_an_empty_memory() {
+        let mut memory = Memory::default().of("u1");
+        let there = map("7", "a");
+        memory.applied(&desired("a", None), there.meta());
+        memory.status_written = true;
+        let memory = memory.of("u2");
+        assert!(memory.unchanged(&desired("a", Some(&there)), "shop").is_none());
+        assert!(!memory.status_written);
+    }
+
+    #[test]
+    fn only_the_echo_of_an_own_write_is_passed_over() {
+        let mut memory = Memory::default().of("u1");
+        memory.applied(&desired("a", None), map("7", "a").meta());
+        let event = |version: &str| Cause::Child { uid: "c1".into(), resource_version: version.into() };
+        assert!(memory.is_echo(&event("7")));
+        assert!(!memory.is_echo(&event("8")));
+        assert!(!memory.is_echo(&Cause::Changed));
+        memory.keep(&[]);
+        assert!(!memory.is_echo(&event("7")));
+    }
+
+    #[test]
+    fn a_secret_s_content_is_never_remembered() {
+        let mut memory = Memory::default().of("u1");
+        memory.applied(&desired("hunter2", None), map("7", "hunter2").meta());
+        assert!(!format!("{memory:?}").contains("hunter2"));
+    }
+}

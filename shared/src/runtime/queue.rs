@@ -1,0 +1,465 @@
+//! The work queue, as plain data with the time passed in: see [`super::workers`] for what runs it.
+//!
+//! # Guarantees
+//! - A key is handed out at most once at a time; what wakes it meanwhile is kept until it comes back.
+//! - A key that was woken is handed out again, whatever happens in between.
+//! - At most `most` keys are out at once.
+//! - A change of a SampleDB goes before timers and retries.
+//! - Failures in a row lengthen the pause, a success ends it. A failure of a pass that an event started early does
+//!   not count: else frequent events would push the next retry out of sight.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::hash::Hash;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::backoff;
+
+/// What wakes a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The SampleDB, or something else that always matters.
+    Changed,
+    /// A child, at this resourceVersion. It does not matter when the pass that ran meanwhile wrote just that.
+    Child {
+        /// Its UID.
+        uid: String,
+        /// Its resourceVersion.
+        resource_version: String,
+    },
+    /// A look without a reason: after a watch was begun anew, or when a writer came or went.
+    Resync,
+}
+
+/// How a pass ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// As it should; to be looked at again after this time, if any.
+    Done(Option<Duration>),
+    /// Not; `slow`: trying again soon is of no use. Looked at again after the pause, or earlier if asked for.
+    Failed {
+        /// The input has to change.
+        slow: bool,
+        /// What the plan asked for.
+        again: Option<Duration>,
+    },
+    /// The object is gone.
+    Gone,
+}
+
+/// A key that was handed out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turn<K> {
+    /// The key.
+    pub key: K,
+    /// The failures in a row so far.
+    pub failures: u32,
+    /// How long it waited.
+    pub waited: Duration,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Idle,
+    /// Until the moment; `retry`: after a failure.
+    Delayed {
+        until: Instant,
+        retry: bool,
+    },
+    Ready {
+        since: Instant,
+        urgent: bool,
+        retry: bool,
+    },
+    Running {
+        since: Instant,
+        retry: bool,
+        woken: Vec<Cause>,
+    },
+}
+
+#[derive(Debug)]
+struct Entry {
+    phase: Phase,
+    failures: u32,
+}
+
+/// The queue. `seed` gives each key its own jitter.
+#[derive(Debug)]
+pub struct Queue<K> {
+    entries: HashMap<K, Entry>,
+    urgent: VecDeque<K>,
+    other: VecDeque<K>,
+    timers: BinaryHeap<Reverse<(Instant, u64, K)>>,
+    timer: u64,
+    most: usize,
+    running: usize,
+    debounce: Duration,
+    seed: fn(&K) -> u64,
+}
+
+impl<K: Clone + Eq + Hash + Ord> Queue<K> {
+    /// An empty queue. Children's events wait for `debounce`, so that several at once cause one pass.
+    pub fn new(most: usize, debounce: Duration, seed: fn(&K) -> u64) -> Self {
+        Self {
+            entries: HashMap::new(),
+            urgent: VecDeque::new(),
+            other: VecDeque::new(),
+            timers: BinaryHeap::new(),
+            timer: 0,
+            most,
+            running: 0,
+            debounce,
+            seed,
+        }
+    }
+
+    /// Wakes a key; `true` when it was not waiting for its turn already.
+    pub fn wake(&mut self, key: &K, cause: Cause, now: Instant) -> bool {
+        let entry = self.entries.entry(key.clone()).or_insert(Entry { phase: Phase::Idle, failures: 0 });
+        match &mut entry.phase {
+            Phase::Running { woken, .. } => {
+                let new = woken.is_empty();
+                if !woken.contains(&cause) {
+                    woken.push(cause);
+                }
+                new
+            }
+            Phase::Ready { urgent, .. } => {
+                if cause == Cause::Changed && !*urgent {
+                    *urgent = true;
+                    self.urgent.push_back(key.clone());
+                }
+                false
+            }
+            Phase::Idle | Phase::Delayed { .. } => match cause {
+                Cause::Changed => {
+                    self.ready(key, true, false, now);
+                    true
+                }
+                Cause::Child { .. } => self.delay(key, now + self.debounce, false),
+                Cause::Resync => {
+                    self.ready(key, false, false, now);
+                    true
+                }
+            },
+        }
+    }
+
+    fn ready(&mut self, key: &K, urgent: bool, retry: bool, now: Instant) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        entry.phase = Phase::Ready { since: now, urgent, retry };
+        if urgent { self.urgent.push_back(key.clone()) } else { self.other.push_back(key.clone()) }
+    }
+
+    /// Sets a key's timer, unless it goes off earlier already; `true` when it was set.
+    fn delay(&mut self, key: &K, until: Instant, retry: bool) -> bool {
+        let Some(entry) = self.entries.get_mut(key) else { return false };
+        if let Phase::Delayed { until: earlier, .. } = entry.phase
+            && earlier <= until
+        {
+            return false;
+        }
+        entry.phase = Phase::Delayed { until, retry };
+        self.timer += 1;
+        self.timers.push(Reverse((until, self.timer, key.clone())));
+        if self.timers.len() > 64 + 4 * self.entries.len() {
+            let entries = &self.entries;
+            self.timers.retain(|Reverse((at, _, key))| {
+                matches!(entries.get(key), Some(Entry { phase: Phase::Delayed { until, .. }, .. }) if until == at)
+            });
+        }
+        true
+    }
+
+    /// Hands out the next key, if one is due and fewer than `most` are out.
+    pub fn next(&mut self, now: Instant) -> Option<Turn<K>> {
+        self.expire(now);
+        if self.running >= self.most {
+            return None;
+        }
+        loop {
+            let key = self.urgent.pop_front().or_else(|| self.other.pop_front())?;
+            let Some(entry) = self.entries.get_mut(&key) else { continue };
+            // A key that became urgent stands in both lists: the second time it is no longer ready.
+            if let Phase::Ready { since, retry, .. } = entry.phase {
+                entry.phase = Phase::Running { since: now, retry: retry || entry.failures == 0, woken: Vec::new() };
+                self.running += 1;
+                return Some(Turn { key, failures: entry.failures, waited: now.saturating_duration_since(since) });
+            }
+        }
+    }
+
+    fn expire(&mut self, now: Instant) {
+        while let Some(Reverse((at, _, _))) = self.timers.peek()
+            && *at <= now
+        {
+            let Some(Reverse((at, _, key))) = self.timers.pop() else { return };
+            // A timer that was replaced by an earlier wake is stale.
+            if let Some(Entry { phase: Phase::Delayed { until, retry }, .. }) = self.entries.get(&key)
+                && *until == at
+            {
+                let retry = *retry;
+                self.ready(&key, false, retry, at);
+            }
+        }
+    }
+
+    /// When the next timer goes off.
+    pub fn due(&self) -> Option<Instant> {
+        self.timers.peek().map(|Reverse((at, _, _))| *at)
+    }
+
+    /// Takes a key back. Of what woke it meanwhile only what `matters` wakes it again.
+    pub fn finish(&mut self, key: &K, end: End, now: Instant, matters: impl Fn(&Cause) -> bool) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        let Phase::Running { retry, woken, .. } = std::mem::replace(&mut entry.phase, Phase::Idle) else { return };
+        self.running -= 1;
+        let seed = (self.seed)(key);
+        match end {
+            End::Gone => entry.failures = 0,
+            End::Done(again) => {
+                entry.failures = 0;
+                if let Some(again) = again {
+                    self.delay(key, now + backoff::spread(again, 0.1, seed), false);
+                }
+            }
+            End::Failed { slow, again } => {
+                if retry {
+                    entry.failures = entry.failures.saturating_add(1);
+                }
+                let pause = match slow {
+                    true => backoff::spread(backoff::CEILING, 0.25, seed),
+                    false => backoff::pause(entry.failures.max(1), backoff::FIRST, backoff::CEILING, seed),
+                };
+                self.delay(key, now + pause, true);
+                if let Some(again) = again {
+                    self.delay(key, now + again, true);
+                }
+            }
+        }
+        let strongest = woken.iter().filter(|cause| matters(cause)).max_by_key(|cause| match cause {
+            Cause::Changed => 2,
+            Cause::Resync => 1,
+            Cause::Child { .. } => 0,
+        });
+        if let Some(cause) = strongest {
+            self.wake(key, cause.clone(), now);
+        }
+        if let Some(Entry { phase: Phase::Idle, failures: 0 }) = self.entries.get(key) {
+            self.entries.remove(key);
+        }
+    }
+
+    /// How many wait for their turn.
+    pub fn waiting(&self) -> usize {
+        self.entries.values().filter(|e| matches!(e.phase, Phase::Ready { .. })).count()
+    }
+
+    /// How many wait for the end of a pause after a failure.
+    pub fn failing(&self) -> usize {
+        self.entries.values().filter(|e| e.failures > 0).count()
+    }
+
+    /// How long the keys that are out have been out.
+    pub fn running(&self, now: Instant) -> impl Iterator<Item = Duration> {
+        self.entries.values().filter_map(move |e| match e.phase {
+            Phase::Running { since, .. } => Some(now.saturating_duration_since(since)),
+            _ => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const DEBOUNCE: Duration = Duration::from_millis(5);
+
+    fn queue(most: usize) -> Queue<u8> {
+        Queue::new(most, DEBOUNCE, |key| u64::from(*key))
+    }
+
+    fn child(n: u8) -> Cause {
+        Cause::Child { uid: "c".into(), resource_version: n.to_string() }
+    }
+
+    fn pass(queue: &mut Queue<u8>, now: Instant) -> Option<u8> {
+        queue.next(now).map(|turn| turn.key)
+    }
+
+    fn failed() -> End {
+        End::Failed { slow: false, again: None }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_of_events_costs_one_pass_and_one_more_for_what_came_during_it() {
+        let (mut queue, now) = (queue(4), Instant::now());
+        for _ in 0..10 {
+            queue.wake(&1, Cause::Changed, now);
+        }
+        assert_eq!(pass(&mut queue, now), Some(1));
+        assert_eq!(pass(&mut queue, now), None, "one at a time");
+        for _ in 0..10 {
+            queue.wake(&1, Cause::Changed, now);
+        }
+        assert_eq!(pass(&mut queue, now), None);
+        queue.finish(&1, End::Done(None), now, |_| true);
+        assert_eq!(pass(&mut queue, now), Some(1));
+        queue.finish(&1, End::Done(None), now, |_| true);
+        assert_eq!(pass(&mut queue, now), None);
+        assert!(queue.entries.is_empty(), "nothing is kept of a key at rest");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_pass_itself_wrote_does_not_wake_it() {
+        let (mut queue, now) = (queue(4), Instant::now());
+        queue.wake(&1, Cause::Changed, now);
+        pass(&mut queue, now);
+        queue.wake(&1, child(7), now);
+        queue.finish(&1, End::Done(None), now, |cause| *cause != child(7));
+        assert_eq!(pass(&mut queue, now + DEBOUNCE), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn children_s_events_are_gathered_and_a_change_of_the_spec_is_not_held_up() {
+        let (mut queue, now) = (queue(4), Instant::now());
+        queue.wake(&1, child(1), now);
+        assert_eq!(pass(&mut queue, now), None);
+        queue.wake(&2, Cause::Resync, now);
+        queue.wake(&3, Cause::Changed, now);
+        assert_eq!(pass(&mut queue, now), Some(3), "before what has no reason");
+        assert_eq!(pass(&mut queue, now), Some(2));
+        assert_eq!(pass(&mut queue, now + DEBOUNCE), Some(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failing_object_holds_up_no_other_and_recovers_at_once() {
+        let (mut queue, mut now) = (queue(1), Instant::now());
+        queue.wake(&1, Cause::Changed, now);
+        let mut pauses = Vec::new();
+        for _ in 0..12 {
+            assert_eq!(pass(&mut queue, now), Some(1));
+            queue.finish(&1, failed(), now, |_| true);
+            queue.wake(&2, Cause::Changed, now);
+            assert_eq!(pass(&mut queue, now), Some(2));
+            queue.finish(&2, End::Done(None), now, |_| true);
+            let due = queue.due().unwrap();
+            pauses.push(due - now);
+            now = due;
+        }
+        assert!(pauses[0] <= Duration::from_millis(125), "{pauses:?}");
+        assert!(pauses.iter().all(|p| *p <= backoff::CEILING));
+        assert!(pauses.windows(2).take(8).all(|w| w[1] > w[0]), "{pauses:?}");
+        assert_eq!(queue.failing(), 1);
+        assert_eq!(pass(&mut queue, now), Some(1));
+        queue.finish(&1, End::Done(None), now, |_| true);
+        queue.wake(&1, Cause::Changed, now);
+        assert_eq!(queue.next(now).unwrap().failures, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn events_during_a_pause_do_not_lengthen_it() {
+        let (mut queue, mut now) = (queue(1), Instant::now());
+        queue.wake(&1, Cause::Changed, now);
+        pass(&mut queue, now);
+        queue.finish(&1, failed(), now, |_| true);
+        for _ in 0..20 {
+            now += Duration::from_millis(1);
+            queue.wake(&1, Cause::Changed, now);
+            assert_eq!(queue.next(now).unwrap().failures, 1);
+            queue.finish(&1, failed(), now, |_| true);
+        }
+        assert!(queue.due().unwrap() - now <= Duration::from_millis(125));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wrong_input_is_not_hammered_but_a_change_of_it_is_seen_at_once() {
+        let (mut queue, now) = (queue(1), Instant::now());
+        queue.wake(&1, Cause::Changed, now);
+        pass(&mut queue, now);
+        queue.finish(&1, End::Failed { slow: true, again: None }, now, |_| true);
+        assert!(queue.due().unwrap() - now >= Duration::from_secs(45));
+        queue.wake(&1, Cause::Changed, now);
+        assert_eq!(pass(&mut queue, now), Some(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_that_was_asked_for_happens() {
+        let (mut queue, now) = (queue(1), Instant::now());
+        queue.wake(&1, Cause::Changed, now);
+        pass(&mut queue, now);
+        queue.finish(&1, End::Done(Some(Duration::from_secs(10))), now, |_| true);
+        assert_eq!(pass(&mut queue, now + Duration::from_secs(8)), None);
+        assert_eq!(pass(&mut queue, now + Duration::from_secs(11)), Some(1));
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Wake(u8, u8),
+        Take,
+        Finish(u8, u8),
+        Pass(u64),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            (0..5u8, 0..3u8).prop_map(|(key, cause)| Step::Wake(key, cause)),
+            Just(Step::Take),
+            (0..5u8, 0..4u8).prop_map(|(key, end)| Step::Finish(key, end)),
+            (0..2000u64).prop_map(Step::Pass),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_was_woken_is_forgotten_and_no_key_is_out_twice(steps in prop::collection::vec(step(), 1..200), most in 1..4usize) {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+            let _inside = runtime.enter();
+            let mut now = Instant::now();
+            let mut queue = queue(most);
+            let mut out: Vec<u8> = Vec::new();
+            let mut owed = std::collections::BTreeSet::new();
+            for step in steps {
+                match step {
+                    Step::Wake(key, cause) => {
+                        let cause = [Cause::Changed, Cause::Resync, child(key)][usize::from(cause)].clone();
+                        queue.wake(&key, cause, now);
+                        owed.insert(key);
+                    }
+                    Step::Take => if let Some(turn) = queue.next(now) {
+                        prop_assert!(!out.contains(&turn.key), "out twice");
+                        out.push(turn.key);
+                        prop_assert!(out.len() <= most);
+                        owed.remove(&turn.key);
+                    },
+                    Step::Finish(key, end) => if let Some(at) = out.iter().position(|k| *k == key) {
+                        out.remove(at);
+                        let end = [End::Done(None), End::Done(Some(Duration::from_secs(1))), failed(), End::Gone][usize::from(end)];
+                        queue.finish(&key, end, now, |_| true);
+                    },
+                    Step::Pass(ms) => now += Duration::from_millis(ms),
+                }
+            }
+            for key in out.drain(..) {
+                queue.finish(&key, End::Done(None), now, |_| true);
+            }
+            now += backoff::CEILING * 2;
+            while let Some(turn) = queue.next(now) {
+                owed.remove(&turn.key);
+                queue.finish(&turn.key, End::Done(None), now, |_| true);
+            }
+            now += backoff::CEILING * 2;
+            while let Some(turn) = queue.next(now) {
+                owed.remove(&turn.key);
+                queue.finish(&turn.key, End::Done(None), now, |_| true);
+            }
+            prop_assert!(owed.is_empty(), "woken and never looked at: {owed:?}");
+            prop_assert!(queue.entries.is_empty(), "{:?}", queue.entries);
+        }
+    }
+}

@@ -1,0 +1,46 @@
+# Shared by the scripts beside it: where things are, progress, and which cluster.
+# shellcheck shell=bash
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+cd "$root" || exit 1
+cluster=tests/cluster/cluster
+logs=target/logs
+mkdir -p "$logs"
+began=$SECONDS
+
+# say TEXT: one step of the way, with the time since the start.
+say() { printf '\e[1m[%4ds] %s\e[0m\n' $((SECONDS - began)) "$*"; }
+
+# A person's own cluster is used when KUBECONFIG names one; ours otherwise.
+if [[ -n ${KUBECONFIG:-} && ${KUBECONFIG} != /var/lib/sampledb-cluster/* ]]; then own_cluster=; else own_cluster=1; fi
+
+# quietly NAME COMMAND…: runs it with its output in a log; shows the end of the log when it fails.
+quietly() {
+    local name=$1; shift
+    if ! "$@" >"$logs/$name.log" 2>&1; then
+        tail -n 60 "$logs/$name.log"
+        echo "failed: $* (the whole of it: $logs/$name.log)" >&2
+        return 1
+    fi
+}
+
+# Starts building the cluster's programs, which takes longest on a new machine, beside everything else.
+start_cluster_build() {
+    [[ -n $own_cluster ]] || return 0
+    "$cluster" setup
+    say "building the cluster's programs in the background (20 minutes the first time, then nothing): $logs/cluster-build.log"
+    nice -n 5 "$cluster" build >"$logs/cluster-build.log" 2>&1 &
+    cluster_build=$!
+}
+
+# Waits for that build and starts the cluster.
+start_cluster() {
+    [[ -n $own_cluster ]] || { say "using the cluster of KUBECONFIG=$KUBECONFIG"; return 0; }
+    if ! wait "$cluster_build"; then
+        tail -n 60 "$logs/cluster-build.log"
+        echo "the cluster's programs do not build: $logs/cluster-build.log" >&2
+        return 1
+    fi
+    say "starting the cluster"
+    "$cluster" up --nodes "${SAMPLEDB_NODES:-1}"
+    eval "$("$cluster" env)"
+}
