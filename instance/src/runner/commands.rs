@@ -14,24 +14,22 @@ const LONGEST_QUEUE: usize = 16;
 
 impl Runner {
     pub(super) fn receive(&mut self, now: u64) {
-        let messages = self.link.receive();
-        match messages {
-            Ok(messages) => messages.into_iter().for_each(|message| self.take(message, now)),
-            Err(e) => self.hang_up(&e),
+        for message in self.link.receive() {
+            match message {
+                Ok(message) => self.take(message, now),
+                Err(e) => self.hang_up(&e),
+            }
         }
     }
 
     fn take(&mut self, message: FromAgent, now: u64) {
         match message {
-            FromAgent::Welcome { .. } => {}
+            // Both are the link's: it keeps the key, and hands a deadline to the fence without waiting for this loop.
+            FromAgent::Welcome { .. } | FromAgent::Extend { .. } => {}
             FromAgent::Leave => {
                 if let Some(end) = &mut self.end {
                     end.leave = true;
                 }
-            }
-            FromAgent::Extend { until } => {
-                self.until = until;
-                self.fence.extend(until, super::clock::now());
             }
             FromAgent::Request(request) => {
                 let ticket = Ticket { epoch: self.link.epoch, id: request.id };
@@ -68,11 +66,11 @@ impl Runner {
 
     fn begin(&mut self, ticket: Ticket, request: Request, now: u64) -> Result<Begun, String> {
         match request.command {
-            Command::Start { configuration, until } => {
-                self.until = until;
-                self.start(Some(ticket), Some(&configuration), until, now).map(|()| Begun::AnswersLater)
+            // The deadlines went to the fence when the commands arrived.
+            Command::Start { configuration, until: _ } => {
+                self.start(Some(ticket), Some(&configuration), now).map(|()| Begun::AnswersLater)
             }
-            Command::Restart { until } => self.restart(ticket, until, now).map(|()| Begun::AnswersLater),
+            Command::Restart { until: _ } => self.restart(ticket, now).map(|()| Begun::AnswersLater),
             Command::Initdb(wish) => self.initdb(ticket, &wish).map(|()| Begun::AnswersLater),
             Command::Establish(wish) => self.establish(ticket, &wish, now).map(|()| Begun::AnswersLater),
             Command::Reload => self.reload().map(|()| Begun::Done),

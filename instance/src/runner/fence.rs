@@ -30,6 +30,8 @@ pub struct Fence {
 struct Armed {
     until: Option<u64>,
     fired: bool,
+    /// The latest deadline that was named, whether anything ran then or not.
+    latest: u64,
 }
 
 /// The deadline has passed already.
@@ -50,20 +52,27 @@ impl Fence {
         Ok(fence)
     }
 
-    /// Before PostgreSQL is started.
-    pub fn arm(&self, until: u64, now: u64) -> Result<(), TooLate> {
+    /// A start that is to come will have this deadline, unless a later word changes it.
+    pub fn name(&self, until: u64) {
+        self.lock().latest = until;
+    }
+
+    /// Before PostgreSQL is started: the deadline is the one named last.
+    pub fn arm(&self, now: u64) -> Result<(), TooLate> {
+        let mut armed = self.lock();
+        let until = armed.latest;
         if until <= now {
             return Err(TooLate { late: now - until });
         }
-        let mut armed = self.lock();
-        *armed = Armed { until: Some(until), fired: false };
+        *armed = Armed { until: Some(until), fired: false, latest: until };
         self.set(until);
         Ok(())
     }
 
-    /// Moves the deadline; the latest word counts. Without effect when not armed, or too late.
+    /// Moves the deadline; the latest word counts. Without effect on what runs when it comes too late.
     pub fn extend(&self, until: u64, now: u64) {
         let mut armed = self.lock();
+        armed.latest = until;
         let in_time = armed.until.is_some_and(|present| now < present);
         if in_time && !armed.fired {
             armed.until = Some(until);
@@ -75,13 +84,13 @@ impl Fence {
     pub fn disarm(&self) -> bool {
         let mut armed = self.lock();
         let fired = armed.fired;
-        *armed = Armed::default();
+        *armed = Armed { latest: armed.latest, ..Armed::default() };
         self.set(0);
         fired
     }
 
     /// Whether the deadline has passed.
-    pub fn fired(&self) -> bool {
+    fn fired(&self) -> bool {
         self.lock().fired
     }
 
@@ -138,8 +147,10 @@ mod tests {
     fn a_late_word_never_revives_a_database_whose_deadline_has_passed() {
         let fence = Fence::start(200).unwrap();
         let now = clock::now();
-        assert_eq!(fence.arm(now - 5, now), Err(TooLate { late: 5 }));
-        fence.arm(now + 60_000, now).unwrap();
+        fence.name(now - 5);
+        assert_eq!(fence.arm(now), Err(TooLate { late: 5 }));
+        fence.name(now + 60_000);
+        fence.arm(now).unwrap();
         fence.extend(now + 120_000, now + 60_000);
         assert_eq!(fence.lock().until, Some(now + 60_000), "the deadline had passed when the word arrived");
         fence.extend(now + 120_000, now);
@@ -151,5 +162,8 @@ mod tests {
         assert!(!fence.disarm());
         fence.extend(now + 180_000, now);
         assert_eq!(fence.lock().until, None, "nothing runs, so nothing is extended");
+        fence.arm(now).unwrap();
+        assert_eq!(fence.lock().until, Some(now + 180_000), "a restart under way is given the latest word");
+        fence.disarm();
     }
 }

@@ -13,7 +13,6 @@ impl Runner {
         &mut self,
         ticket: Option<Ticket>,
         wish: Option<&Configuration>,
-        until: u64,
         now: u64,
     ) -> Result<(), String> {
         if self.end.is_some() {
@@ -39,13 +38,12 @@ impl Runner {
         self.certificates.look();
         self.certificates.taken();
         self.log.tail.clear();
-        self.fence.arm(until, now.max(clock::now())).map_err(|e| e.to_string())?;
+        self.fence.arm(clock::now()).map_err(|e| e.to_string())?;
         let mut arguments = vec!["-D".to_owned(), self.options.pgdata().display().to_string()];
         arguments.extend(configuration::pinned(&self.options));
         let started = children::start_postmaster(&self.own, &programs.path("postgres"), &arguments, &self.log);
         match started {
             Ok(pid) => {
-                self.until = until;
                 self.server = Server::Starting { pid };
                 self.starting = ticket;
                 self.starting_at = now;
@@ -97,11 +95,10 @@ impl Runner {
     }
 
     /// Stops PostgreSQL fast and starts it again.
-    pub(super) fn restart(&mut self, ticket: Ticket, until: u64, now: u64) -> Result<(), String> {
+    pub(super) fn restart(&mut self, ticket: Ticket, now: u64) -> Result<(), String> {
         if matches!(self.server, Server::Down { .. }) {
-            return self.start(Some(ticket), None, until, now);
+            return self.start(Some(ticket), None, now);
         }
-        self.until = until;
         self.restart = Some(Restart { ticket });
         self.stop(None, StopMode::Fast, None, now);
         Ok(())
@@ -192,7 +189,7 @@ impl Runner {
         if let Some(restart) = self.restart.take() {
             let again = match error.clone().filter(|_| fenced) {
                 Some(error) => Err(error),
-                None => self.start(Some(restart.ticket), None, self.until, now),
+                None => self.start(Some(restart.ticket), None, now),
             };
             if let Err(e) = again {
                 self.answer(restart.ticket, Err(e));
@@ -230,7 +227,7 @@ impl Runner {
         self.look_at_configuration();
         self.log.say(Level::Warn, "PostgreSQL did not start with the new configuration; starting it with the one before");
         self.refused = Some(Refused { hash, error: error.unwrap_or_default().to_owned() });
-        self.start(ticket, None, self.until, now).is_ok()
+        self.start(ticket, None, now).is_ok()
     }
 
     /// Reads again what is on the volume.

@@ -99,8 +99,6 @@ struct Runner {
     starting: Option<Ticket>,
     stopping: Vec<Ticket>,
     restart: Option<Restart>,
-    /// The latest deadline that the agent named.
-    until: u64,
     end: Option<End>,
 
     member: Option<Member>,
@@ -129,7 +127,7 @@ pub fn run(options: Options) -> Result<(), Error> {
     let certificates = certificates::Certificates::watch(options.tls.clone(), options.trust.clone())
         .map_err(kernel("watch the certificates"))?;
     let mut runner = Runner {
-        link: link::Link::to(options.agent_socket(), options.agent_uid),
+        link: link::Link::to(options.agent_socket(), options.agent_uid, fence.clone()).map_err(kernel("make a pair of sockets"))?,
         ballast: ballast::Ballast::on(options.wal_volume(), options.ballast),
         own,
         fence,
@@ -142,7 +140,6 @@ pub fn run(options: Options) -> Result<(), Error> {
         starting: None,
         stopping: Vec::new(),
         restart: None,
-        until: 0,
         end: None,
         member: None,
         data: Data::Empty,

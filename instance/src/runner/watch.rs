@@ -57,10 +57,10 @@ impl Runner {
             PollFd::new(&self.signals.child, PollFlags::IN),
             PollFd::new(&self.signals.end, PollFlags::IN),
             PollFd::from_borrowed_fd(self.certificates.fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.link.arrivals(), PollFlags::IN),
         ];
-        if let Some((socket, sends)) = self.link.fd() {
-            let events = if sends { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-            fds.push(PollFd::from_borrowed_fd(socket, events));
+        if let Some(socket) = self.link.to_send() {
+            fds.push(PollFd::from_borrowed_fd(socket, PollFlags::OUT));
         }
         if let Some(log) = self.log.fd() {
             fds.push(PollFd::from_borrowed_fd(log, PollFlags::IN));

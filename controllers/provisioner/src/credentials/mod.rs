@@ -57,6 +57,6 @@ pub enum Error {
     #[error("cannot write the time {0} into a certificate")]
     Time(jiff::Timestamp),
     /// Randomness.
-    #[error("the system gave no random bytes: {0}")]
-    Entropy(String),
+    #[error(transparent)]
+    Entropy(#[from] sampledb_shared::runtime::entropy::EntropyError),
 }

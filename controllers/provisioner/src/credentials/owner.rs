@@ -1,13 +1,13 @@
 //! The owner's name, password and verifier.
 
 use base64::Engine;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use base64::engine::general_purpose::STANDARD;
 use ring::{digest, hmac, pbkdf2};
 
 use super::SecretData;
 
-/// Random bytes in a password: 192 bits, 32 characters.
-pub const PASSWORD_BYTES: usize = 24;
+/// Characters in a minted password.
+pub const PASSWORD_LENGTH: usize = 32;
 
 /// What is to be minted for the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,11 +27,6 @@ pub fn need(there: Option<&SecretData>) -> Need {
     };
     let verifier = there.and_then(|data| data.text("verifier")).unwrap_or_default();
     if verifies(verifier, password) { Need::Nothing } else { Need::Verifier }
-}
-
-/// A password of printable characters that need no quoting in a URI.
-pub fn password(random: &[u8; PASSWORD_BYTES]) -> String {
-    URL_SAFE_NO_PAD.encode(random)
 }
 
 /// What PostgreSQL keeps of a password.
@@ -99,12 +94,5 @@ mod tests {
     #[case("md5abc")]
     fn a_damaged_verifier_is_made_anew(#[case] verifier: &str) {
         assert!(!verifies(verifier, "p"));
-    }
-
-    #[test]
-    fn a_password_needs_no_quoting() {
-        let password = password(&[0xff; PASSWORD_BYTES]);
-        assert_eq!(password.len(), 32);
-        assert!(password.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_'));
     }
 }
