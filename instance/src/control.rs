@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 pub const LONGEST_LINE: usize = 1 << 20;
 
 /// From the runner to the agent.
+#[allow(clippy::large_enum_variant, reason = "one of them at a time, on its way through the socket")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum FromRunner {

@@ -1,4 +1,4 @@
-{{/* The Deployment of a controller: dict {root, key, args}. */}}
+{{/* The Deployment of a controller: dict {root, key, args?}. */}}
 {{- define "sampledb.deployment" -}}
 {{- if include "sampledb.enabled" . }}
 {{- $values := include "sampledb.values" . | fromYaml }}
@@ -60,6 +60,10 @@ spec:
           imagePullPolicy: {{ .root.Values.image.pullPolicy }}
           command: [{{ include "sampledb.name" . }}]
           args:
+            - {{ printf "--cluster-domain=%s" .root.Values.clusterDomain | quote }}
+            {{- with .root.Values.watch.namespaces }}
+            - {{ printf "--watch-namespaces=%s" (join "," .) | quote }}
+            {{- end }}
             {{- range .args }}
             - {{ . | quote }}
             {{- end }}
@@ -70,6 +74,7 @@ spec:
             - {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
             - {name: POD_NAMESPACE, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}
             - {name: POD_UID, valueFrom: {fieldRef: {fieldPath: metadata.uid}}}
+            - {name: LOG_LEVEL, value: {{ $values.logLevel | quote }}}
             {{- with $values.extraEnv }}
             {{- tpl (toYaml .) $root | nindent 12 }}
             {{- end }}

@@ -5,7 +5,9 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 /// The value in thousandths; `None` when it is not a quantity or too large to matter.
 pub fn milli(quantity: &Quantity) -> Option<i128> {
     let text = quantity.0.trim();
-    let end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-'))).unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-')))
+        .unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if fraction.len() > 9 || !fraction.chars().all(|c| c.is_ascii_digit()) {
@@ -32,7 +34,9 @@ pub fn milli(quantity: &Quantity) -> Option<i128> {
             1000 * 10_i128.checked_pow(power)?
         }
     };
-    digits.checked_mul(thousandths)?.checked_div(10_i128.pow(fraction.len() as u32))
+    digits
+        .checked_mul(thousandths)?
+        .checked_div(10_i128.pow(fraction.len() as u32))
 }
 
 /// The larger of two sizes; `a` when they are equal or cannot be compared.

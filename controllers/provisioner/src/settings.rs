@@ -13,6 +13,10 @@ pub struct Settings {
     #[arg(long, env = "SAMPLEDB_ALLOWED_IMAGES", value_delimiter = ',')]
     pub allowed_images: Vec<String>,
     /// Secrets with which the nodes pull the images; they must be in the namespace of each SampleDB.
-    #[arg(long = "image-pull-secret", env = "SAMPLEDB_IMAGE_PULL_SECRETS", value_delimiter = ',')]
+    #[arg(
+        long = "image-pull-secret",
+        env = "SAMPLEDB_IMAGE_PULL_SECRETS",
+        value_delimiter = ','
+    )]
     pub image_pull_secrets: Vec<String>,
 }

@@ -22,8 +22,17 @@ pub struct Found {
 impl Found {
     /// From an object that was read.
     pub fn of<K: Resource>(object: &K) -> Self {
-        let owners = object.meta().owner_references.iter().flatten().map(|o| o.uid.clone()).collect();
-        Self { seen: Seen::of(object), owners }
+        let owners = object
+            .meta()
+            .owner_references
+            .iter()
+            .flatten()
+            .map(|o| o.uid.clone())
+            .collect();
+        Self {
+            seen: Seen::of(object),
+            owners,
+        }
     }
 
     /// Whether it was made for the SampleDB with this UID.
@@ -34,7 +43,12 @@ impl Found {
     /// Whether it belonged to another SampleDB that is gone, so that the garbage collector is about to remove it.
     pub fn is_leftover(&self, uid: &str) -> bool {
         !self.is_for(uid)
-            && (self.seen.deleting || self.seen.made_for.as_ref().is_some_and(|owner| self.owners.contains(owner)))
+            && (self.seen.deleting
+                || self
+                    .seen
+                    .made_for
+                    .as_ref()
+                    .is_some_and(|owner| self.owners.contains(owner)))
     }
 }
 
@@ -60,8 +74,13 @@ pub struct ClaimView {
 impl ClaimView {
     /// From an object that was read.
     pub fn of(claim: &PersistentVolumeClaim) -> Self {
-        let (spec, status) = (claim.spec.clone().unwrap_or_default(), claim.status.clone().unwrap_or_default());
-        let storage = |quantities: Option<&BTreeMap<String, Quantity>>| quantities.and_then(|q| q.get("storage")).cloned();
+        let (spec, status) = (
+            claim.spec.clone().unwrap_or_default(),
+            claim.status.clone().unwrap_or_default(),
+        );
+        let storage = |quantities: Option<&BTreeMap<String, Quantity>>| {
+            quantities.and_then(|q| q.get("storage")).cloned()
+        };
         let growth_error = status
             .conditions
             .iter()
@@ -104,7 +123,10 @@ impl StatefulSetView {
 
     /// The sizes in the templates, by name.
     pub fn sizes(templates: &[PersistentVolumeClaim]) -> BTreeMap<String, Option<Quantity>> {
-        templates.iter().map(|t| (t.name_any(), ClaimView::of(t).requested)).collect()
+        templates
+            .iter()
+            .map(|t| (t.name_any(), ClaimView::of(t).requested))
+            .collect()
     }
 }
 
@@ -128,10 +150,22 @@ impl PodView {
     pub fn of(pod: &Pod) -> Self {
         let status = pod.status.clone().unwrap_or_default();
         let condition = |type_: &str| status.conditions.iter().flatten().find(|c| c.type_ == type_);
-        let unscheduled = condition("PodScheduled").filter(|c| c.status == "False").map(|c| {
-            format!("it is not scheduled: {}", c.message.as_deref().or(c.reason.as_deref()).unwrap_or("no reason given"))
-        });
-        let containers = status.init_container_statuses.iter().flatten().chain(status.container_statuses.iter().flatten());
+        let unscheduled = condition("PodScheduled")
+            .filter(|c| c.status == "False")
+            .map(|c| {
+                format!(
+                    "it is not scheduled: {}",
+                    c.message
+                        .as_deref()
+                        .or(c.reason.as_deref())
+                        .unwrap_or("no reason given")
+                )
+            });
+        let containers = status
+            .init_container_statuses
+            .iter()
+            .flatten()
+            .chain(status.container_statuses.iter().flatten());
         Self {
             name: pod.name_any(),
             ready: condition("Ready").is_some_and(|c| c.status == "True"),
@@ -145,8 +179,15 @@ impl PodView {
 /// What a container waits for, unless it is only its turn.
 fn waits_for(status: &ContainerStatus) -> Option<String> {
     let waiting = status.state.as_ref()?.waiting.as_ref()?;
-    let reason = waiting.reason.as_deref().filter(|r| !matches!(*r, "PodInitializing" | "ContainerCreating"))?;
-    let message = waiting.message.as_deref().map(|m| format!(": {m}")).unwrap_or_default();
+    let reason = waiting
+        .reason
+        .as_deref()
+        .filter(|r| !matches!(*r, "PodInitializing" | "ContainerCreating"))?;
+    let message = waiting
+        .message
+        .as_deref()
+        .map(|m| format!(": {m}"))
+        .unwrap_or_default();
     Some(format!("container {} waits: {reason}{message}", status.name))
 }
 
@@ -195,17 +236,30 @@ pub enum JobPhase {
 impl JobView {
     /// From an object that was read.
     pub fn of(job: &Job) -> Self {
-        let conditions = job.status.iter().flat_map(|s| s.conditions.iter().flatten()).filter(|c| c.status == "True");
+        let conditions = job
+            .status
+            .iter()
+            .flat_map(|s| s.conditions.iter().flatten())
+            .filter(|c| c.status == "True");
         let mut phase = JobPhase::Active;
         for condition in conditions {
             match condition.type_.as_str() {
                 "Complete" | "SuccessCriteriaMet" => phase = JobPhase::Complete,
                 "Failed" | "FailureTarget" => {
-                    phase = JobPhase::Failed(condition.message.clone().unwrap_or_else(|| "no reason given".into()));
+                    phase = JobPhase::Failed(
+                        condition
+                            .message
+                            .clone()
+                            .unwrap_or_else(|| "no reason given".into()),
+                    );
                 }
                 _ => {}
             }
         }
-        Self { found: Found::of(job), built: job.annotations().get(labels::CONFIG_HASH).cloned(), phase }
+        Self {
+            found: Found::of(job),
+            built: job.annotations().get(labels::CONFIG_HASH).cloned(),
+            phase,
+        }
     }
 }

@@ -56,9 +56,15 @@ pub fn wanted<'a>(target: &Target<'a>) -> Vec<Wanted<'a>> {
     (0..)
         .take_while(|&ordinal| ordinal < db.spec.instances || recorded(ordinal))
         .flat_map(|ordinal| {
-            let data = Wanted { name: names::data_claim(&target.name, ordinal), volume: &storage.data };
+            let data = Wanted {
+                name: names::data_claim(&target.name, ordinal),
+                volume: &storage.data,
+            };
             let wal = storage.wal.as_ref();
-            let wal = wal.map(|volume| Wanted { name: names::wal_claim(&target.name, ordinal), volume });
+            let wal = wal.map(|volume| Wanted {
+                name: names::wal_claim(&target.name, ordinal),
+                volume,
+            });
             [Some(data), wal]
         })
         .flatten()
@@ -67,32 +73,64 @@ pub fn wanted<'a>(target: &Target<'a>) -> Vec<Wanted<'a>> {
 
 /// The claims as they were recorded; none that were recorded for another UID.
 pub fn volumes<'a>(db: &'a SampleDb, uid: &str) -> &'a [VolumeStatus] {
-    let provisioning = db.status.as_ref().and_then(|s| s.provisioning.as_ref()).filter(|p| p.uid == uid);
+    let provisioning = db
+        .status
+        .as_ref()
+        .and_then(|s| s.provisioning.as_ref())
+        .filter(|p| p.uid == uid);
     provisioning.map_or(&[], |p| &p.volumes)
 }
 
 /// Whether the database was ever open to clients: what is lost from then on is lost for good.
 pub fn was_open(db: &SampleDb) -> bool {
-    db.status.as_ref().and_then(|s| s.election.as_ref()).is_some_and(|e| e.system_id.is_some())
+    db.status
+        .as_ref()
+        .and_then(|s| s.election.as_ref())
+        .is_some_and(|e| e.system_id.is_some())
 }
 
 /// What becomes of each claim that is wanted.
 pub fn fates(target: &Target<'_>, claims: &BTreeMap<String, ClaimView>) -> BTreeMap<String, Fate> {
-    let adopt = target.db.metadata.annotations.as_ref().and_then(|a| a.get(labels::ADOPT_VOLUMES)).map(String::as_str);
+    let adopt = target
+        .db
+        .metadata
+        .annotations
+        .as_ref()
+        .and_then(|a| a.get(labels::ADOPT_VOLUMES))
+        .map(String::as_str);
     let recorded = volumes(target.db, &target.uid);
     wanted(target)
         .into_iter()
         .map(|wanted| {
-            let before = recorded.iter().find(|v| v.claim == wanted.name).map(|v| v.uid.as_str());
-            let fate = fate(&target.uid, before, claims.get(&wanted.name), adopt, was_open(target.db));
+            let before = recorded
+                .iter()
+                .find(|v| v.claim == wanted.name)
+                .map(|v| v.uid.as_str());
+            let fate = fate(
+                &target.uid,
+                before,
+                claims.get(&wanted.name),
+                adopt,
+                was_open(target.db),
+            );
             (wanted.name, fate)
         })
         .collect()
 }
 
-fn fate(uid: &str, recorded: Option<&str>, claim: Option<&ClaimView>, adopt: Option<&str>, was_open: bool) -> Fate {
+fn fate(
+    uid: &str,
+    recorded: Option<&str>,
+    claim: Option<&ClaimView>,
+    adopt: Option<&str>,
+    was_open: bool,
+) -> Fate {
     let Some(claim) = claim else {
-        return if recorded.is_some() && was_open { Fate::Lost } else { Fate::Create };
+        return if recorded.is_some() && was_open {
+            Fate::Lost
+        } else {
+            Fate::Create
+        };
     };
     let seen = &claim.found.seen;
     let same = recorded == Some(seen.uid.as_str());
@@ -140,7 +178,10 @@ mod tests {
         #[case] expected: Fate,
     ) {
         let claim = claim.map(|(uid, made_for)| testing::claim(uid, made_for, "1Gi"));
-        assert_eq!(fate(testing::UID, recorded, claim.as_ref(), adopt, was_open), expected);
+        assert_eq!(
+            fate(testing::UID, recorded, claim.as_ref(), adopt, was_open),
+            expected
+        );
     }
 
     #[test]

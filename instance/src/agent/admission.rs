@@ -30,8 +30,12 @@ pub fn admit(known: Option<&str>, shown: Option<&str>, connected: bool, waited: 
         (Some(known), Some(shown)) if same(known, shown) => Admission::Admit { new_key: false },
         // The agent's folder is new (the pod is), and the runner older than it: it has a key nobody can check.
         (None, _) if !connected => Admission::Admit { new_key: true },
-        (_, Some(_)) => Admission::Turn { away: "it shows a wrong key" },
-        (_, None) if connected => Admission::Turn { away: "the runner is connected already" },
+        (_, Some(_)) => Admission::Turn {
+            away: "it shows a wrong key",
+        },
+        (_, None) if connected => Admission::Turn {
+            away: "the runner is connected already",
+        },
         (_, None) if waited >= GRACE_MS => Admission::Admit { new_key: true },
         (_, None) => Admission::Hold,
     }

@@ -11,7 +11,10 @@ pub fn boot_ms() -> u64 {
 }
 
 /// The time of day, for what people read.
-#[allow(clippy::disallowed_methods, reason = "the agent is one of the three places that may read a clock")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the agent is one of the three places that may read a clock"
+)]
 pub fn wall() -> Timestamp {
     Timestamp::now()
 }

@@ -74,7 +74,11 @@ pub struct Cluster {
 impl Cluster {
     /// For the pod with this number.
     pub fn new(client: Client, settings: Arc<Settings>, ordinal: i32) -> Self {
-        Self { client, settings, ordinal }
+        Self {
+            client,
+            settings,
+            ordinal,
+        }
     }
 
     /// The SampleDB.
@@ -111,7 +115,11 @@ impl Cluster {
     pub async fn database(&self) -> Result<Database, ClusterError> {
         let row = timed("get the SampleDB", self.databases().get(&self.settings.name)).await?;
         let database = Database::of(row, &self.settings.pod);
-        if database.uid == self.settings.uid { Ok(database) } else { Err(ClusterError::Gone(self.settings.uid.clone())) }
+        if database.uid == self.settings.uid {
+            Ok(database)
+        } else {
+            Err(ClusterError::Gone(self.settings.uid.clone()))
+        }
     }
 
     /// The claim of the data volume, live.
@@ -119,25 +127,42 @@ impl Cluster {
         let api: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), &self.settings.namespace);
         let found: PartialObjectMeta<PersistentVolumeClaim> =
             timed(&format!("get the claim {name}"), api.get_metadata(name)).await?;
-        Ok(Claim { owner: found.annotations().get(labels::UID).cloned(), uid: found.uid().unwrap_or_default() })
+        Ok(Claim {
+            owner: found.annotations().get(labels::UID).cloned(),
+            uid: found.uid().unwrap_or_default(),
+        })
     }
 
     /// Swaps the register. After an error nothing is known: read it again.
     pub async fn swap(&self, old: Option<&Election>, new: &Election) -> Result<Register, ClusterError> {
         let patch = Patch::Json::<()>(swap::patch(&self.settings.uid, old, new)?);
-        let params = PatchParams { field_manager: Some(AGENT.manager.to_owned()), ..PatchParams::default() };
-        let row = timed("swap the register", self.databases().patch_status(&self.settings.name, &params, &patch)).await?;
+        let params = PatchParams {
+            field_manager: Some(AGENT.manager.to_owned()),
+            ..PatchParams::default()
+        };
+        let row = timed(
+            "swap the register",
+            self.databases()
+                .patch_status(&self.settings.name, &params, &patch),
+        )
+        .await?;
         Ok(Database::of(row, &self.settings.pod).register)
     }
 
     /// Applies the own entry of `status.instances`.
     pub async fn apply_instance(&self, instance: &Instance, version: &str) -> Result<(), ClusterError> {
-        self.apply_status(&self.own_manager(), json!({"instances": [instance]}), version).await
+        self.apply_status(&self.own_manager(), json!({"instances": [instance]}), version)
+            .await
     }
 
     /// Applies the agents' conditions: all of them, a missing one would be removed.
-    pub async fn apply_conditions(&self, conditions: &[Condition], version: &str) -> Result<(), ClusterError> {
-        self.apply_status(AGENT.manager, json!({"conditions": conditions}), version).await
+    pub async fn apply_conditions(
+        &self,
+        conditions: &[Condition],
+        version: &str,
+    ) -> Result<(), ClusterError> {
+        self.apply_status(AGENT.manager, json!({"conditions": conditions}), version)
+            .await
     }
 
     async fn apply_status(&self, manager: &str, status: Value, version: &str) -> Result<(), ClusterError> {
@@ -149,7 +174,12 @@ impl Cluster {
         });
         let params = PatchParams::apply(manager).force();
         let what = format!("apply the status as {manager}");
-        timed(&what, self.databases().patch_status(&self.settings.name, &params, &Patch::Apply(&body))).await?;
+        timed(
+            &what,
+            self.databases()
+                .patch_status(&self.settings.name, &params, &Patch::Apply(&body)),
+        )
+        .await?;
         Ok(())
     }
 
@@ -172,12 +202,20 @@ impl Cluster {
 
     /// Makes the slice what it should be in one write; `found` is what was seen last. A slice of a later term is
     /// left alone.
-    pub async fn lead(&self, wanted: &EndpointSlice, found: Option<&EndpointSlice>) -> Result<EndpointSlice, ClusterError> {
+    pub async fn lead(
+        &self,
+        wanted: &EndpointSlice,
+        found: Option<&EndpointSlice>,
+    ) -> Result<EndpointSlice, ClusterError> {
         let name = names::rw(&self.settings.name);
         let Some(found) = found else {
             // Not forced: what another instance wrote meanwhile is a conflict, not overwritten.
             let params = PatchParams::apply(&self.own_manager());
-            return timed("create the slice", self.slices().patch(&name, &params, &Patch::Apply(wanted))).await;
+            return timed(
+                "create the slice",
+                self.slices().patch(&name, &params, &Patch::Apply(wanted)),
+            )
+            .await;
         };
         let term = slice::term_of(wanted, &self.settings.uid).unwrap_or_default();
         if let Some(later) = slice::term_of(found, &self.settings.uid).filter(|t| *t > term) {
@@ -187,19 +225,32 @@ impl Cluster {
             return Ok(found.clone());
         }
         let patch = Patch::Json::<()>(slice::patch(found, wanted)?);
-        timed("patch the slice", self.slices().patch(&name, &PatchParams::default(), &patch)).await
+        timed(
+            "patch the slice",
+            self.slices().patch(&name, &PatchParams::default(), &patch),
+        )
+        .await
     }
 
     /// The slice, live.
     pub async fn found_slice(&self) -> Result<Option<EndpointSlice>, ClusterError> {
-        timed("get the slice", self.slices().get_opt(&names::rw(&self.settings.name))).await
+        timed(
+            "get the slice",
+            self.slices().get_opt(&names::rw(&self.settings.name)),
+        )
+        .await
     }
 }
 
 async fn timed<T>(what: &str, call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, ClusterError> {
     match tokio::time::timeout(PATIENCE, call).await {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(source)) => Err(ClusterError::Api { what: what.to_owned(), source: Box::new(source) }),
-        Err(_) => Err(ClusterError::TimedOut { what: what.to_owned() }),
+        Ok(Err(source)) => Err(ClusterError::Api {
+            what: what.to_owned(),
+            source: Box::new(source),
+        }),
+        Err(_) => Err(ClusterError::TimedOut {
+            what: what.to_owned(),
+        }),
     }
 }

@@ -42,7 +42,10 @@ impl Fence {
 
     /// Seconds until the last deadline that was sent; 0 when it is over.
     pub fn seconds_left(&self) -> f64 {
-        self.until.load(Ordering::Relaxed).saturating_sub(clock::boot_ms()) as f64 / 1000.0
+        self.until
+            .load(Ordering::Relaxed)
+            .saturating_sub(clock::boot_ms()) as f64
+            / 1000.0
     }
 
     /// Moves the deadline now.

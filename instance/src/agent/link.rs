@@ -13,6 +13,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::admission::{Admission, GRACE_MS, admit};
+use super::hex::hex;
 use super::{clock, state_file};
 use crate::control::{Command, FromAgent, FromRunner, LONGEST_LINE, Reply, Request, State};
 
@@ -97,7 +98,10 @@ pub fn listen(socket: &std::path::Path, key_file: PathBuf, uid: u32) -> io::Resu
     let listener = listener?;
     let key = state_file::read(&key_file)?.filter(|k| !k.is_empty());
     let runner = Runner {
-        inner: Arc::new(Mutex::new(Inner { key, ..Inner::default() })),
+        inner: Arc::new(Mutex::new(Inner {
+            key,
+            ..Inner::default()
+        })),
         state: Arc::new(watch::Sender::new(None)),
     };
     tokio::spawn(accept(listener, runner.clone(), key_file, uid));
@@ -189,14 +193,16 @@ async fn admitted(
 fn new_key() -> io::Result<String> {
     let mut bytes = [0_u8; 32];
     getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
-    Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
+    Ok(hex(&bytes))
 }
 
 async fn listen_to(lines: &mut BufReader<OwnedReadHalf>, runner: &Runner, epoch: u64) -> io::Result<()> {
     while let Some(message) = line(lines).await? {
         let mut inner = runner.inner();
         if inner.epoch != epoch {
-            return Err(io::Error::other("a newer connection of the runner took its place"));
+            return Err(io::Error::other(
+                "a newer connection of the runner took its place",
+            ));
         }
         match message {
             FromRunner::State(state) => {
@@ -221,19 +227,26 @@ async fn listen_to(lines: &mut BufReader<OwnedReadHalf>, runner: &Runner, epoch:
 /// The next message; `None` at the end of the connection.
 async fn line(lines: &mut BufReader<OwnedReadHalf>) -> io::Result<Option<FromRunner>> {
     let mut text = String::new();
-    let read = (&mut *lines).take(LONGEST_LINE as u64).read_line(&mut text).await?;
+    let read = (&mut *lines)
+        .take(LONGEST_LINE as u64)
+        .read_line(&mut text)
+        .await?;
     if read == 0 {
         return Ok(None);
     }
     if !text.ends_with('\n') {
         return Err(io::Error::other("a line was cut off or is too long"));
     }
-    serde_json::from_str(&text).map(Some).map_err(|error| io::Error::other(format!("a line is not understood: {error}")))
+    serde_json::from_str(&text)
+        .map(Some)
+        .map_err(|error| io::Error::other(format!("a line is not understood: {error}")))
 }
 
 async fn write_all(mut write: OwnedWriteHalf, mut messages: mpsc::UnboundedReceiver<FromAgent>) {
     while let Some(message) = messages.recv().await {
-        let Ok(mut text) = serde_json::to_vec(&message) else { continue };
+        let Ok(mut text) = serde_json::to_vec(&message) else {
+            continue;
+        };
         text.push(b'\n');
         if let Err(error) = write.write_all(&text).await {
             tracing::warn!(%error, "writing to the runner failed");

@@ -5,11 +5,11 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::Resource;
+use sampledb_shared::api::SampleDb;
 use sampledb_shared::api::bootstrap::{Bootstrap, LocaleProvider, NewDatabase};
 use sampledb_shared::api::election::Election;
 use sampledb_shared::api::instances::Instance;
 use sampledb_shared::api::provisioning::{InitPhase, InitStatus};
-use sampledb_shared::api::SampleDb;
 use sampledb_shared::domain::labels;
 use serde::{Deserialize, Serialize};
 
@@ -83,15 +83,29 @@ impl Database {
     /// From a row, for the pod `me`.
     pub fn of(row: Row, me: &str) -> Self {
         let uid = row.metadata.uid.unwrap_or_default();
-        let own = row.status.instances.into_iter().find(|i| i.name == me && i.uid == uid);
-        let init = row.status.provisioning.filter(|p| p.uid == uid).and_then(|p| p.init);
+        let own = row
+            .status
+            .instances
+            .into_iter()
+            .find(|i| i.name == me && i.uid == uid);
+        let init = row
+            .status
+            .provisioning
+            .filter(|p| p.uid == uid)
+            .and_then(|p| p.init);
         Self {
             resource_version: row.metadata.resource_version.unwrap_or_default(),
             generation: row.metadata.generation.unwrap_or_default(),
             paused: row.spec.paused,
-            restarted_at: row.metadata.annotations.and_then(|mut a| a.remove(labels::RESTARTED_AT)),
+            restarted_at: row
+                .metadata
+                .annotations
+                .and_then(|mut a| a.remove(labels::RESTARTED_AT)),
             new: row.spec.bootstrap.new,
-            register: row.status.election.map_or(Register::Empty, |e| Register::Block(Box::new(e))),
+            register: row
+                .status
+                .election
+                .map_or(Register::Empty, |e| Register::Block(Box::new(e))),
             own,
             conditions: row.status.conditions,
             initialised: init.is_some_and(|i| i.phase == InitPhase::Succeeded),
@@ -123,7 +137,10 @@ pub fn configuration(map: &ConfigMap, uid: &str) -> Option<Configuration> {
     }
     let hash = annotations.get(labels::CONFIG_HASH)?.clone();
     let data = map.data.as_ref()?;
-    let files = FILES.iter().map(|f| data.get(*f).map(|text| ((*f).to_owned(), text.clone()))).collect::<Option<_>>()?;
+    let files = FILES
+        .iter()
+        .map(|f| data.get(*f).map(|text| ((*f).to_owned(), text.clone())))
+        .collect::<Option<_>>()?;
     Some(Configuration { hash, files })
 }
 

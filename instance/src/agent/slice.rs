@@ -63,7 +63,11 @@ pub fn slice(target: &Target<'_>, term: i64, filled: bool) -> EndpointSlice {
             ..ObjectMeta::default()
         },
         address_type: if target.address.is_ipv6() { "IPv6" } else { "IPv4" }.to_owned(),
-        endpoints: if filled { vec![endpoint(target)] } else { Vec::new() },
+        endpoints: if filled {
+            vec![endpoint(target)]
+        } else {
+            Vec::new()
+        },
         ports: Some(vec![EndpointPort {
             name: Some(names::POSTGRES_PORT_NAME.to_owned()),
             port: Some(names::POSTGRES_PORT),
@@ -76,7 +80,11 @@ pub fn slice(target: &Target<'_>, term: i64, filled: bool) -> EndpointSlice {
 fn endpoint(target: &Target<'_>) -> Endpoint {
     Endpoint {
         addresses: vec![target.address.to_string()],
-        conditions: Some(EndpointConditions { ready: Some(true), serving: Some(true), terminating: Some(false) }),
+        conditions: Some(EndpointConditions {
+            ready: Some(true),
+            serving: Some(true),
+            terminating: Some(false),
+        }),
         target_ref: Some(ObjectReference {
             kind: Some("Pod".to_owned()),
             name: Some(target.pod.to_owned()),
@@ -103,23 +111,41 @@ pub fn same(found: &EndpointSlice, wanted: &EndpointSlice) -> bool {
     found.endpoints == wanted.endpoints
         && found.ports == wanted.ports
         && kept(found.metadata.labels.as_ref(), wanted.metadata.labels.as_ref())
-        && kept(found.metadata.annotations.as_ref(), wanted.metadata.annotations.as_ref())
+        && kept(
+            found.metadata.annotations.as_ref(),
+            wanted.metadata.annotations.as_ref(),
+        )
         && wanted.metadata.owner_references.as_ref().is_none_or(|want| {
-            want.iter().all(|w| found.metadata.owner_references.iter().flatten().any(|o| o.uid == w.uid))
+            want.iter().all(|w| {
+                found
+                    .metadata
+                    .owner_references
+                    .iter()
+                    .flatten()
+                    .any(|o| o.uid == w.uid)
+            })
         })
 }
 
 /// The patch that makes `wanted` of `found` in one step, and fails when anybody, and above all a later term, was
 /// first. Never fails in practice: it is plain data.
 pub fn patch(found: &EndpointSlice, wanted: &EndpointSlice) -> Result<Patch, serde_json::Error> {
-    let pointer = |key: &str| format!("/metadata/annotations/{}", key.replace('~', "~0").replace('/', "~1"));
+    let pointer = |key: &str| {
+        format!(
+            "/metadata/annotations/{}",
+            key.replace('~', "~0").replace('/', "~1")
+        )
+    };
     let annotation = |key: &str| found.metadata.annotations.as_ref().and_then(|a| a.get(key));
     let mut operations: Vec<Value> = Vec::new();
     if let Some(term) = annotation(labels::TERM) {
         operations.push(json!({"op": "test", "path": pointer(labels::TERM), "value": term}));
     }
-    operations.push(json!({"op": "test", "path": "/metadata/resourceVersion", "value": found.metadata.resource_version}));
-    let mut add = |path: String, value: Value| operations.push(json!({"op": "add", "path": path, "value": value}));
+    operations.push(
+        json!({"op": "test", "path": "/metadata/resourceVersion", "value": found.metadata.resource_version}),
+    );
+    let mut add =
+        |path: String, value: Value| operations.push(json!({"op": "add", "path": path, "value": value}));
     if found.metadata.annotations.is_none() {
         add("/metadata/annotations".into(), json!(wanted.metadata.annotations));
     }
@@ -128,16 +154,30 @@ pub fn patch(found: &EndpointSlice, wanted: &EndpointSlice) -> Result<Patch, ser
             add(pointer(key), json!(value));
         }
     }
-    if wanted.metadata.labels.iter().flatten().any(|(k, v)| found.metadata.labels.as_ref().and_then(|l| l.get(k)) != Some(v)) {
+    if wanted
+        .metadata
+        .labels
+        .iter()
+        .flatten()
+        .any(|(k, v)| found.metadata.labels.as_ref().and_then(|l| l.get(k)) != Some(v))
+    {
         let mut all = found.metadata.labels.clone().unwrap_or_default();
         all.extend(wanted.metadata.labels.clone().unwrap_or_default());
         add("/metadata/labels".into(), json!(all));
     }
     let owned = wanted.metadata.owner_references.iter().flatten().all(|w| {
-        found.metadata.owner_references.iter().flatten().any(|o| o.uid == w.uid)
+        found
+            .metadata
+            .owner_references
+            .iter()
+            .flatten()
+            .any(|o| o.uid == w.uid)
     });
     if !owned {
-        add("/metadata/ownerReferences".into(), json!(wanted.metadata.owner_references));
+        add(
+            "/metadata/ownerReferences".into(),
+            json!(wanted.metadata.owner_references),
+        );
     }
     if found.endpoints != wanted.endpoints {
         add("/endpoints".into(), json!(wanted.endpoints));
@@ -177,9 +217,18 @@ mod tests {
 
     #[test]
     fn an_ipv6_pod_is_reached() {
-        let target = Target { address: "fd00::7".parse().unwrap(), ..target() };
+        let target = Target {
+            address: "fd00::7".parse().unwrap(),
+            ..target()
+        };
         let slice = slice(&target, 1, true);
-        assert_eq!((slice.address_type.as_str(), slice.endpoints[0].addresses[0].as_str()), ("IPv6", "fd00::7"));
+        assert_eq!(
+            (
+                slice.address_type.as_str(),
+                slice.endpoints[0].addresses[0].as_str()
+            ),
+            ("IPv6", "fd00::7")
+        );
     }
 
     #[test]
@@ -201,7 +250,11 @@ mod tests {
     #[test]
     fn a_stranger_who_adds_a_label_costs_no_write() {
         let mut edited = found(3, true);
-        edited.metadata.labels.get_or_insert_default().insert("team".into(), "x".into());
+        edited
+            .metadata
+            .labels
+            .get_or_insert_default()
+            .insert("team".into(), "x".into());
         assert!(same(&edited, &slice(&target(), 3, true)));
     }
 

@@ -8,7 +8,11 @@ use rustix::fs::{Mode, OFlags, open, rename};
 
 /// Reads a file, never through a symbolic link. Absent is `None`.
 pub fn read(path: &Path) -> io::Result<Option<String>> {
-    let fd = match open(path, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
+    let fd = match open(
+        path,
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        Mode::empty(),
+    ) {
         Ok(fd) => fd,
         Err(rustix::io::Errno::NOENT) => return Ok(None),
         Err(error) => return Err(error.into()),

@@ -35,13 +35,20 @@ impl<T> Found<T> {
 }
 
 /// Watches the object `name` for ever. While the API is away the last that was found stays.
-pub fn object<K, T>(api: Api<K>, name: &str, read: impl Fn(K) -> T + Send + 'static) -> watch::Receiver<Found<T>>
+pub fn object<K, T>(
+    api: Api<K>,
+    name: &str,
+    read: impl Fn(K) -> T + Send + 'static,
+) -> watch::Receiver<Found<T>>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
     T: PartialEq + Send + Sync + 'static,
 {
     let (tell, told) = watch::channel(Found::Unknown);
-    let config = watcher::Config::default().fields(&format!("metadata.name={name}")).timeout(TIMEOUT_S).page_size(1);
+    let config = watcher::Config::default()
+        .fields(&format!("metadata.name={name}"))
+        .timeout(TIMEOUT_S)
+        .page_size(1);
     tokio::spawn(async move {
         let set = |found: Found<T>| {
             tell.send_if_modified(|now| {

@@ -1,6 +1,8 @@
 //! `sampledb-runner`: PID 1 of the PostgreSQL container.
 //!
-//! `sampledb-runner [--flag value]…` runs; `sampledb-runner inject <folder>` copies the binary there.
+//! `sampledb-runner [--flag value]…` runs. `sampledb-runner inject <folder>` copies the binary there.
+//! `sampledb-runner archive <path> <file>` is PostgreSQL's archive command: it succeeds, and keeps nothing, as long
+//! as no repository is set.
 
 use std::process::ExitCode;
 
@@ -17,9 +19,14 @@ fn main() -> ExitCode {
                 .and_then(|own| inject::inject(&own, folder.as_ref()).map_err(|e| e.to_string()))
                 .map(|_| ())
         }
+        Some("archive") => Ok(()),
         Some(runner::BECOME) => Err(runner::become_program(arguments.skip(1)).to_string()),
         _ => Options::parse(arguments)
             .map_err(|e| e.to_string())
+            .map(|options| match std::env::var("SAMPLEDB_HAS_WAL").as_deref() {
+                Ok("false") => Options { wal: None, ..options },
+                _ => options,
+            })
             .and_then(|options| runner::run(options).map_err(|e| e.to_string())),
     };
     match done {

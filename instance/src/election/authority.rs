@@ -11,12 +11,15 @@ use crate::control::Data;
 pub fn authority(sight: &Sight<'_>) -> Option<i64> {
     let block = sight.block()?;
     let member = sight.member()?;
-    let alone = block.members == [sight.me] && block.pending_members.as_ref().is_none_or(|m| m == &[sight.me]);
+    let alone =
+        block.members == [sight.me] && block.pending_members.as_ref().is_none_or(|m| m == &[sight.me]);
     let named = block.primary.as_deref() == Some(sight.me);
     let unresigned = member.resigned.as_ref().is_none_or(|r| r.term < block.term);
     // A running server is not stopped because its control file could not be read just now.
     let same = match &sight.state.data {
-        Data::Initialised { system_id, .. } => block.system_id.as_ref().is_none_or(|wanted| wanted == system_id),
+        Data::Initialised { system_id, .. } => {
+            block.system_id.as_ref().is_none_or(|wanted| wanted == system_id)
+        }
         Data::Empty => block.system_id.is_none(),
         Data::Unreadable { .. } => true,
     };

@@ -19,7 +19,12 @@ pub fn first(me: &str) -> Election {
         timeline: 0,
         members: vec![me.to_owned()],
         pending_members: None,
-        sync: SyncSet { owner: String::new(), standbys: Vec::new(), w: 0, mode: SyncMode::Async },
+        sync: SyncSet {
+            owner: String::new(),
+            standbys: Vec::new(),
+            w: 0,
+            mode: SyncMode::Async,
+        },
         pending_sync: None,
         prev: None,
     }
@@ -47,7 +52,9 @@ pub fn next_term(old: &Election) -> Election {
 pub fn elected(old: &Election, me: &str, data: &Data) -> Election {
     let (position, timeline) = match data {
         Data::Empty | Data::Unreadable { .. } => ("0/0".to_owned(), 1),
-        Data::Initialised { checkpoint, timeline, .. } => (checkpoint.clone(), *timeline),
+        Data::Initialised {
+            checkpoint, timeline, ..
+        } => (checkpoint.clone(), *timeline),
     };
     Election {
         rev: old.rev + 1,
@@ -65,7 +72,10 @@ pub fn open(old: &Election, me: &str, system_id: &str) -> Election {
         rev: old.rev + 1,
         phase: ElectionPhase::Open,
         system_id: Some(system_id.to_owned()),
-        sync: SyncSet { owner: me.to_owned(), ..old.sync.clone() },
+        sync: SyncSet {
+            owner: me.to_owned(),
+            ..old.sync.clone()
+        },
         pending_sync: None,
         pending_members: None,
         ..old.clone()

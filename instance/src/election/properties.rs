@@ -37,8 +37,18 @@ fn a_new_database_opens_in_this_order() {
     assert_eq!(
         names(&done),
         [
-            "electing", "remember", "remember", "elected", "remember", "initdb", "start", "establish+database",
-            "commit", "open", "remember", "publish"
+            "electing",
+            "remember",
+            "remember",
+            "elected",
+            "remember",
+            "initdb",
+            "start",
+            "establish+database",
+            "commit",
+            "open",
+            "remember",
+            "publish"
         ]
     );
     let block = world.block().unwrap();
@@ -55,7 +65,10 @@ fn a_killed_postgres_is_started_in_place_without_a_write_to_the_api() {
     let mut world = opened();
     world.stop_postgres();
     let (done, end) = world.settle();
-    assert_eq!((names(&done), end), (vec!["start", "establish", "commit"], Action::Serve));
+    assert_eq!(
+        (names(&done), end),
+        (vec!["start", "establish", "commit"], Action::Serve)
+    );
 }
 
 #[test]
@@ -63,7 +76,10 @@ fn a_replaced_pod_starts_in_place_in_the_same_term() {
     let mut world = opened();
     world.crash(true);
     let (done, end) = world.settle();
-    assert_eq!((names(&done), end), (vec!["start", "establish", "commit", "publish"], Action::Serve));
+    assert_eq!(
+        (names(&done), end),
+        (vec!["start", "establish", "commit", "publish"], Action::Serve)
+    );
     assert_eq!(world.block().unwrap().term, 1);
 }
 
@@ -84,7 +100,12 @@ fn an_agent_that_restarts_while_electing_takes_a_new_term() {
     assert_eq!(world.settle().1, Action::Serve);
     let block = world.block().unwrap();
     assert_eq!((block.term, block.timeline), (2, 1));
-    assert!(block.prev.as_ref().is_some_and(|p| p.term == 1 && !p.open && p.primary.is_none()));
+    assert!(
+        block
+            .prev
+            .as_ref()
+            .is_some_and(|p| p.term == 1 && !p.open && p.primary.is_none())
+    );
 }
 
 #[test]
@@ -95,7 +116,10 @@ fn an_emptied_volume_is_never_initialised_again() {
     world.state.member = None;
     let (done, end) = world.settle();
     assert_eq!(names(&done), ["marked"]);
-    assert!(matches!(end, Action::Refuse(Refusal::VolumeLost { .. })), "{end:?}");
+    assert!(
+        matches!(end, Action::Refuse(Refusal::VolumeLost { .. })),
+        "{end:?}"
+    );
     assert_eq!(world.authority(), None);
     assert!(world.member().unwrap().promised >= world.block().unwrap().term);
 }
@@ -104,11 +128,17 @@ fn an_emptied_volume_is_never_initialised_again() {
 fn a_silently_replaced_claim_is_a_lost_volume() {
     let mut world = opened();
     world.crash(true);
-    world.claim = Claim { uid: "claim-2".into(), owner: None };
+    world.claim = Claim {
+        uid: "claim-2".into(),
+        owner: None,
+    };
     world.state = state();
     let (done, end) = world.settle();
     assert_eq!(names(&done), ["marked"]);
-    assert!(matches!(end, Action::Refuse(Refusal::VolumeLost { .. })), "{end:?}");
+    assert!(
+        matches!(end, Action::Refuse(Refusal::VolumeLost { .. })),
+        "{end:?}"
+    );
 }
 
 #[test]
@@ -116,7 +146,10 @@ fn a_copy_on_another_claim_is_not_taken_for_the_volume() {
     let mut world = opened();
     world.crash(true);
     world.claim = claim("claim-2");
-    assert!(matches!(world.settle().1, Action::Refuse(Refusal::VolumeLost { .. })));
+    assert!(matches!(
+        world.settle().1,
+        Action::Refuse(Refusal::VolumeLost { .. })
+    ));
     assert_eq!(world.authority(), None);
 }
 
@@ -126,7 +159,10 @@ fn a_volume_with_another_database_is_refused() {
     world.crash(true);
     world.state.data = data(99);
     assert_eq!(world.authority(), None);
-    assert!(matches!(world.settle().1, Action::Refuse(Refusal::VolumeLost { .. })));
+    assert!(matches!(
+        world.settle().1,
+        Action::Refuse(Refusal::VolumeLost { .. })
+    ));
 }
 
 #[test]
@@ -142,9 +178,14 @@ fn a_lost_volume_is_refused_even_when_the_register_was_never_written() {
 fn a_damaged_volume_is_not_taken_for_an_empty_one() {
     for mut world in [World::new(), opened()] {
         world.crash(true);
-        world.state.data = Data::Unreadable { error: "pg_control: bad checksum".into() };
+        world.state.data = Data::Unreadable {
+            error: "pg_control: bad checksum".into(),
+        };
         let (done, end) = world.settle();
-        assert!(done.is_empty() && matches!(end, Action::Refuse(Refusal::Unreadable { .. })), "{done:?} {end:?}");
+        assert!(
+            done.is_empty() && matches!(end, Action::Refuse(Refusal::Unreadable { .. })),
+            "{done:?} {end:?}"
+        );
     }
 }
 
@@ -153,7 +194,15 @@ fn another_databases_volume_is_not_touched() {
     let mut world = World::new();
     world.claim.owner = Some("uid-b".into());
     world.state.data = data(5);
-    assert_eq!(world.settle(), (vec![], Action::Refuse(Refusal::ForeignVolume { owner: Some("uid-b".into()) })));
+    assert_eq!(
+        world.settle(),
+        (
+            vec![],
+            Action::Refuse(Refusal::ForeignVolume {
+                owner: Some("uid-b".into())
+            })
+        )
+    );
 }
 
 #[test]
@@ -162,7 +211,10 @@ fn data_of_unknown_origin_on_a_claim_without_owner_is_not_touched() {
     world.claim.owner = None;
     world.state.data = data(5);
     world.state.member = Some(blocks::member("uid-b", "claim-1"));
-    assert_eq!(world.settle(), (vec![], Action::Refuse(Refusal::ForeignVolume { owner: None })));
+    assert_eq!(
+        world.settle(),
+        (vec![], Action::Refuse(Refusal::ForeignVolume { owner: None }))
+    );
 }
 
 #[test]
@@ -174,13 +226,20 @@ fn an_adopted_volume_is_taken_over_with_its_data_and_timeline() {
         checkpoint: "1/2A".into(),
         major: "17".into(),
     };
-    world.state.member =
-        Some(Member { promised: 9, primary_of: 9, opened_in: 9, ..blocks::member("uid-old", "claim-1") });
+    world.state.member = Some(Member {
+        promised: 9,
+        primary_of: 9,
+        opened_in: 9,
+        ..blocks::member("uid-old", "claim-1")
+    });
     let (done, end) = world.settle();
     assert_eq!(end, Action::Serve);
     assert!(!names(&done).contains(&"initdb"));
     let block = world.block().unwrap();
-    assert_eq!((block.term, block.timeline, block.position.as_deref()), (1, 4, Some("1/2A")));
+    assert_eq!(
+        (block.term, block.timeline, block.position.as_deref()),
+        (1, 4, Some("1/2A"))
+    );
     assert_eq!(block.system_id.as_deref(), Some("42"));
     assert_eq!(world.member().unwrap().uid, UID);
 }
@@ -195,7 +254,17 @@ fn a_half_made_first_start_goes_on_where_it_was() {
     world.crash(true);
     let (done, end) = world.settle();
     assert_eq!(end, Action::Serve);
-    assert_eq!(names(&done), ["start", "establish+database", "commit", "open", "remember", "publish"]);
+    assert_eq!(
+        names(&done),
+        [
+            "start",
+            "establish+database",
+            "commit",
+            "open",
+            "remember",
+            "publish"
+        ]
+    );
 }
 
 #[test]
@@ -218,7 +287,9 @@ fn a_register_restored_from_a_backup_is_for_a_person() {
     let mut world = opened();
     world.crash(true);
     world.state.member.as_mut().unwrap().promised = 3;
-    assert!(matches!(world.settle(), (done, Action::Refuse(Refusal::HistoryMismatch { .. })) if done.is_empty()));
+    assert!(
+        matches!(world.settle(), (done, Action::Refuse(Refusal::HistoryMismatch { .. })) if done.is_empty())
+    );
     assert_eq!(world.authority(), None);
 }
 
@@ -228,13 +299,19 @@ fn a_volume_restored_from_before_the_promise_is_for_a_person() {
     world.crash(true);
     let member = world.state.member.as_mut().unwrap();
     (member.promised, member.primary_of, member.opened_in) = (0, 0, 0);
-    assert!(matches!(world.settle().1, Action::Refuse(Refusal::HistoryMismatch { .. })));
+    assert!(matches!(
+        world.settle().1,
+        Action::Refuse(Refusal::HistoryMismatch { .. })
+    ));
 }
 
 #[test]
 fn after_a_resignation_the_term_is_never_served_again() {
     let mut world = opened();
-    world.state.member.as_mut().unwrap().resigned = Some(Resigned { term: 1, position: "0/0".into() });
+    world.state.member.as_mut().unwrap().resigned = Some(Resigned {
+        term: 1,
+        position: "0/0".into(),
+    });
     assert_eq!(world.authority(), None);
     assert!(matches!(world.next(), Action::Refuse(_)));
 }
@@ -242,7 +319,9 @@ fn after_a_resignation_the_term_is_never_served_again() {
 #[test]
 fn a_member_among_others_has_no_authority_of_its_own() {
     let mut world = opened();
-    let Register::Block(block) = &mut world.register else { panic!("no block") };
+    let Register::Block(block) = &mut world.register else {
+        panic!("no block")
+    };
     block.members = vec!["a-0".into(), "a-1".into()];
     assert_eq!(world.authority(), None);
     assert_eq!(world.next(), Action::Wait(Waiting::NotPrimary));
@@ -328,7 +407,10 @@ proptest! {
 
 fn check(before: &World, action: &Action, after: &World) -> Result<(), TestCaseError> {
     if let (Some(old), Some(new)) = (before.block(), after.block()) {
-        prop_assert!(new.term >= old.term && new.term <= old.term + 1, "the term jumped");
+        prop_assert!(
+            new.term >= old.term && new.term <= old.term + 1,
+            "the term jumped"
+        );
         prop_assert!(new == old || new.rev == old.rev + 1, "rev is not the next");
         prop_assert!(new.term != old.term || old.primary.is_none() || new.primary == old.primary);
         prop_assert!(new.term == old.term || new.phase == ElectionPhase::Electing);
@@ -339,16 +421,31 @@ fn check(before: &World, action: &Action, after: &World) -> Result<(), TestCaseE
     match action {
         Action::Initdb => prop_assert!(!opened_before, "initdb over a database that was open"),
         Action::Write { new, .. } if new.phase == ElectionPhase::Open => {
-            prop_assert_eq!(before.member().map(|m| m.primary_of), Some(new.term), "open before primaryOf");
-            prop_assert_eq!(before.session.committed, Some(new.term), "open before a committed write");
+            prop_assert_eq!(
+                before.member().map(|m| m.primary_of),
+                Some(new.term),
+                "open before primaryOf"
+            );
+            prop_assert_eq!(
+                before.session.committed,
+                Some(new.term),
+                "open before a committed write"
+            );
             prop_assert_eq!(&before.state.postgres, &Postgres::Running);
         }
         Action::Start => prop_assert!(before.authority().is_some(), "started without authority"),
         Action::Publish { term } => {
-            prop_assert_eq!(before.member().map(|m| m.opened_in), Some(*term), "published before openedIn");
+            prop_assert_eq!(
+                before.member().map(|m| m.opened_in),
+                Some(*term),
+                "published before openedIn"
+            );
         }
         Action::Remember(new) => {
-            if let Some(old) = before.member().filter(|m| m.claim_uid == new.claim_uid && m.uid == new.uid) {
+            if let Some(old) = before
+                .member()
+                .filter(|m| m.claim_uid == new.claim_uid && m.uid == new.uid)
+            {
                 prop_assert!(new.promised >= old.promised, "a promise was taken back");
                 prop_assert!(!old.marked || new.marked, "a mark was lost");
             }

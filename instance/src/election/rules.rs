@@ -44,7 +44,11 @@ fn foreign(s: &Sight<'_>) -> Option<Action> {
                 && s.state.member.as_ref().is_none_or(|m| m.uid != s.uid)
         }
     };
-    other.then(|| Action::Refuse(Refusal::ForeignVolume { owner: claim.owner.clone() }))
+    other.then(|| {
+        Action::Refuse(Refusal::ForeignVolume {
+            owner: claim.owner.clone(),
+        })
+    })
 }
 
 /// What cannot be read is not empty.
@@ -79,20 +83,30 @@ fn lost(s: &Sight<'_>) -> Option<Action> {
     if s.member().is_some_and(|m| m.marked && m.promised >= term) {
         return Some(Action::Refuse(Refusal::VolumeLost { found }));
     }
-    let marked = Member { promised, marked: true, ..s.member().cloned().unwrap_or_else(|| blocks::member(s.uid, &claim.uid)) };
+    let marked = Member {
+        promised,
+        marked: true,
+        ..s.member()
+            .cloned()
+            .unwrap_or_else(|| blocks::member(s.uid, &claim.uid))
+    };
     Some(Action::Remember(marked))
 }
 
 fn first_write(s: &Sight<'_>) -> Option<Action> {
-    (s.register? == &Register::Empty)
-        .then(|| Action::Write { old: None, new: Box::new(blocks::first(s.me)) })
+    (s.register? == &Register::Empty).then(|| Action::Write {
+        old: None,
+        new: Box::new(blocks::first(s.me)),
+    })
 }
 
 /// A volume that no member of this database was on: new, or adopted with its data. What an earlier SampleDB's
 /// member promised there means nothing in this register.
 fn new_member(s: &Sight<'_>) -> Option<Action> {
     let claim = s.claim?;
-    s.member().is_none().then(|| Action::Remember(blocks::member(s.uid, &claim.uid)))
+    s.member()
+        .is_none()
+        .then(|| Action::Remember(blocks::member(s.uid, &claim.uid)))
 }
 
 /// The steps of a term.
@@ -116,9 +130,15 @@ fn electing(s: &Sight<'_>, block: &Election, member: &Member) -> Action {
         return new_term(block);
     }
     if member.promised < block.term {
-        return Action::Remember(Member { promised: block.term, ..member.clone() });
+        return Action::Remember(Member {
+            promised: block.term,
+            ..member.clone()
+        });
     }
-    Action::Write { old: Some(Box::new(block.clone())), new: Box::new(blocks::elected(block, s.me, &s.state.data)) }
+    Action::Write {
+        old: Some(Box::new(block.clone())),
+        new: Box::new(blocks::elected(block, s.me, &s.state.data)),
+    }
 }
 
 fn named(s: &Sight<'_>, block: &Election, member: &Member, phase: ElectionPhase) -> Action {
@@ -143,7 +163,10 @@ fn named(s: &Sight<'_>, block: &Election, member: &Member, phase: ElectionPhase)
                 "the register says that this instance was opened in term {}, its volume knows nothing of it",
                 block.term
             )),
-            _ => Action::Remember(Member { primary_of: block.term, ..member.clone() }),
+            _ => Action::Remember(Member {
+                primary_of: block.term,
+                ..member.clone()
+            }),
         };
     }
     serve(s, block, member, phase)
@@ -166,16 +189,24 @@ fn serve(s: &Sight<'_>, block: &Election, member: &Member, phase: ElectionPhase)
     }
     let term = block.term;
     if !s.session.established {
-        return Action::Establish { database: block.system_id.is_none() };
+        return Action::Establish {
+            database: block.system_id.is_none(),
+        };
     }
     if s.session.committed != Some(term) {
         return Action::Commit { term };
     }
     if phase == ElectionPhase::Elected {
-        return Action::Write { old: Some(Box::new(block.clone())), new: Box::new(blocks::open(block, s.me, system_id)) };
+        return Action::Write {
+            old: Some(Box::new(block.clone())),
+            new: Box::new(blocks::open(block, s.me, system_id)),
+        };
     }
     if member.opened_in != term {
-        return Action::Remember(Member { opened_in: term, ..member.clone() });
+        return Action::Remember(Member {
+            opened_in: term,
+            ..member.clone()
+        });
     }
     if s.session.published != Some(term) {
         return Action::Publish { term };
@@ -184,9 +215,14 @@ fn serve(s: &Sight<'_>, block: &Election, member: &Member, phase: ElectionPhase)
 }
 
 fn new_term(block: &Election) -> Action {
-    Action::Write { old: Some(Box::new(block.clone())), new: Box::new(blocks::next_term(block)) }
+    Action::Write {
+        old: Some(Box::new(block.clone())),
+        new: Box::new(blocks::next_term(block)),
+    }
 }
 
 fn mismatch(found: &str) -> Action {
-    Action::Refuse(Refusal::HistoryMismatch { found: found.to_owned() })
+    Action::Refuse(Refusal::HistoryMismatch {
+        found: found.to_owned(),
+    })
 }

@@ -78,14 +78,21 @@ impl<'a> Sight<'a> {
     /// `member.json` when it was written for this SampleDB and this volume.
     pub fn member(&self) -> Option<&'a Member> {
         let claim = self.claim?;
-        self.state.member.as_ref().filter(|m| m.uid == self.uid && m.claim_uid == claim.uid)
+        self.state
+            .member
+            .as_ref()
+            .filter(|m| m.uid == self.uid && m.claim_uid == claim.uid)
     }
 
     /// Whether clients may have written to this database: then an empty volume is a lost one.
     pub fn opened_before(&self) -> bool {
         self.initialised
             || self.block().is_some_and(|b| b.system_id.is_some())
-            || self.state.member.as_ref().is_some_and(|m| m.uid == self.uid && m.opened_in > 0)
+            || self
+                .state
+                .member
+                .as_ref()
+                .is_some_and(|m| m.uid == self.uid && m.opened_in > 0)
             || self.member().is_some_and(|m| m.marked)
     }
 

@@ -41,7 +41,10 @@ pub fn data(system_id: u64) -> Data {
 }
 
 pub fn claim(uid: &str) -> Claim {
-    Claim { uid: uid.into(), owner: Some(UID.into()) }
+    Claim {
+        uid: uid.into(),
+        owner: Some(UID.into()),
+    }
 }
 
 impl World {
@@ -81,7 +84,11 @@ impl World {
     pub fn carry_out(&mut self, action: &Action) {
         match action {
             Action::Write { old, new } => {
-                assert_eq!(self.register.block(), old.as_deref(), "decided on another register");
+                assert_eq!(
+                    self.register.block(),
+                    old.as_deref(),
+                    "decided on another register"
+                );
                 if new.phase == ElectionPhase::Electing {
                     self.session.candidate = Some(new.term);
                 }
@@ -105,7 +112,10 @@ impl World {
         let mut done = Vec::new();
         loop {
             let action = self.next();
-            if matches!(action, Action::Wait(_) | Action::Serve | Action::Leave | Action::Refuse(_)) {
+            if matches!(
+                action,
+                Action::Wait(_) | Action::Serve | Action::Leave | Action::Refuse(_)
+            ) {
                 return (done, action);
             }
             self.carry_out(&action);
@@ -123,7 +133,9 @@ impl World {
     }
 
     pub fn stop_postgres(&mut self) {
-        self.state.postgres = Postgres::Stopped { error: Some("killed".into()) };
+        self.state.postgres = Postgres::Stopped {
+            error: Some("killed".into()),
+        };
         self.session.established = false;
         self.session.committed = None;
     }

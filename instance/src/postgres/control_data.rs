@@ -2,6 +2,11 @@
 
 use super::lsn::Lsn;
 
+const SYSTEM_ID: &str = "Database system identifier";
+const CHECKPOINT: &str = "Latest checkpoint location";
+const TIMELINE: &str = "Latest checkpoint's TimeLineID";
+const CHECKSUMS: &str = "Data page checksum version";
+
 /// The part of the control file that the suite uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControlData {
@@ -31,10 +36,6 @@ pub fn parse(output: &str) -> Result<ControlData, Incomplete> {
         let found = output.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
         found.map(str::trim).ok_or(Incomplete { field })
     };
-    const SYSTEM_ID: &str = "Database system identifier";
-    const CHECKPOINT: &str = "Latest checkpoint location";
-    const TIMELINE: &str = "Latest checkpoint's TimeLineID";
-    const CHECKSUMS: &str = "Data page checksum version";
     Ok(ControlData {
         system_id: line(SYSTEM_ID)?.parse().map_err(|_| Incomplete { field: SYSTEM_ID })?,
         state: line("Database cluster state")?.to_owned(),

@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
@@ -21,10 +21,10 @@ pub struct Certificates {
 
 impl Certificates {
     /// Watches the server's folder and the CA's.
-    pub fn watch(tls: PathBuf, trust: PathBuf) -> std::io::Result<Self> {
+    pub fn watch(tls: &Path, trust: &Path) -> std::io::Result<Self> {
         let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let changes = WatchFlags::MOVED_TO | WatchFlags::CLOSE_WRITE | WatchFlags::DELETE;
-        for folder in [&tls, &trust] {
+        for folder in [tls, trust] {
             let _ = inotify::add_watch(&watch, folder, changes);
         }
         let mut certificates =
@@ -80,7 +80,7 @@ mod tests {
         std::os::unix::fs::symlink("..1", tls.join("..data")).unwrap();
         std::os::unix::fs::symlink("..data/tls.crt", tls.join("tls.crt")).unwrap();
 
-        let mut certificates = Certificates::watch(tls.clone(), trust).unwrap();
+        let mut certificates = Certificates::watch(&tls, &trust).unwrap();
         assert!(!certificates.changed());
         std::os::unix::fs::symlink("..2", tls.join("..data_tmp")).unwrap();
         std::fs::rename(tls.join("..data_tmp"), tls.join("..data")).unwrap();

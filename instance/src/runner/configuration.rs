@@ -51,7 +51,6 @@ pub fn pinned(options: &Options) -> Vec<String> {
         format!("port={}", options.port),
         format!("hba_file={}", pgdata.join(HBA).display()),
         format!("ident_file={}", pgdata.join(IDENT).display()),
-        "external_pid_file=".to_owned(),
     ];
     settings.into_iter().flat_map(|setting| ["-c".to_owned(), setting]).collect()
 }

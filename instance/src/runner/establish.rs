@@ -32,7 +32,7 @@ fn is_identifier(name: &str) -> bool {
 fn is_base64(text: &str, lengths: std::ops::RangeInclusive<usize>) -> bool {
     let body = text.trim_end_matches('=');
     lengths.contains(&text.len())
-        && text.len() % 4 == 0
+        && text.len().is_multiple_of(4)
         && text.len() - body.len() <= 2
         && body.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'+' || b == b'/')
 }
@@ -68,13 +68,15 @@ pub fn script(wish: &Establish) -> Result<String, Wrong> {
         return Err(Wrong("the owner's verifier is no SCRAM-SHA-256 verifier"));
     }
     let (agent, replication) = (roles::AGENT, roles::REPLICATION);
-    let mut script = String::new();
-    for role in [agent, replication, owner] {
-        script += &format!(
-            "SELECT 'CREATE ROLE \"{role}\"' WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{role}') \\gexec\n"
-        );
-    }
-    script += &format!(
+    let mut statements: Vec<String> = [agent, replication, owner]
+        .into_iter()
+        .map(|role| {
+            format!(
+                "SELECT 'CREATE ROLE \"{role}\"' WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{role}') \\gexec"
+            )
+        })
+        .collect();
+    statements.push(format!(
         "ALTER ROLE \"{agent}\" LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS PASSWORD NULL;
 GRANT pg_monitor, pg_signal_backend, pg_checkpoint TO \"{agent}\";
 ALTER ROLE \"{replication}\" LOGIN REPLICATION NOSUPERUSER NOCREATEDB NOCREATEROLE NOBYPASSRLS PASSWORD NULL;
@@ -84,24 +86,22 @@ CREATE TABLE IF NOT EXISTS sampledb.opening
 GRANT USAGE ON SCHEMA sampledb TO \"{agent}\";
 GRANT SELECT, INSERT, UPDATE ON sampledb.opening TO \"{agent}\";
 GRANT CONNECT ON DATABASE postgres TO \"{agent}\";
-ALTER ROLE \"{owner}\" LOGIN NOSUPERUSER NOCREATEROLE NOREPLICATION NOBYPASSRLS PASSWORD '{verifier}';
-"
-    );
+ALTER ROLE \"{owner}\" LOGIN NOSUPERUSER NOCREATEROLE NOREPLICATION NOBYPASSRLS PASSWORD '{verifier}';"
+    ));
     if let Some(database) = database {
         let own = ["postgres", "template0", "template1", "all", "replication", "sameuser", "samerole", "samegroup"];
         if !is_identifier(database) || own.contains(&database.as_str()) {
             return Err(Wrong("the database's name is none that a database may have"));
         }
-        script += &format!(
+        statements.push(format!(
             "SELECT 'CREATE DATABASE \"{database}\" OWNER \"{owner}\"' \
              WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = '{database}') \\gexec
 ALTER DATABASE \"{database}\" OWNER TO \"{owner}\";
 REVOKE ALL ON DATABASE \"{database}\" FROM PUBLIC;
-GRANT ALL ON DATABASE \"{database}\" TO \"{owner}\";
-"
-        );
+GRANT ALL ON DATABASE \"{database}\" TO \"{owner}\";"
+        ));
     }
-    Ok(script)
+    Ok(statements.join("\n") + "\n")
 }
 
 #[cfg(test)]

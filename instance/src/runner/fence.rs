@@ -117,7 +117,7 @@ impl Fence {
         let since = clock::now();
         {
             let mut armed = self.lock();
-            if !armed.until.is_some_and(|until| until <= since) {
+            if armed.until.is_none_or(|until| until > since) {
                 return;
             }
             armed.fired = true;

@@ -74,7 +74,7 @@ pub enum Level {
 #[derive(Debug)]
 pub struct Log {
     from_postgres: OwnedFd,
-    to_log: OwnedFd,
+    for_postgres: OwnedFd,
     part: Vec<u8>,
     waiting: VecDeque<u8>,
     /// The end of PostgreSQL's log.
@@ -84,14 +84,14 @@ pub struct Log {
 impl Log {
     /// Opens the pipe that PostgreSQL writes to.
     pub fn open() -> std::io::Result<Self> {
-        let (from_postgres, to_log) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (from_postgres, for_postgres) = pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&from_postgres, true)?;
-        Ok(Self { from_postgres, to_log, part: Vec::new(), waiting: VecDeque::new(), tail: Tail::default() })
+        Ok(Self { from_postgres, for_postgres, part: Vec::new(), waiting: VecDeque::new(), tail: Tail::default() })
     }
 
     /// An end of the pipe for a program that is started.
     pub fn stdio(&self) -> std::io::Result<Stdio> {
-        Ok(self.to_log.try_clone()?.into())
+        Ok(self.for_postgres.try_clone()?.into())
     }
 
     /// Readable when PostgreSQL wrote something; `None` while too much waits.
@@ -163,7 +163,9 @@ mod tests {
 
     fn tail(lines: &[&str]) -> String {
         let mut tail = Tail::default();
-        lines.iter().for_each(|line| tail.push(line));
+        for line in lines {
+            tail.push(line);
+        }
         tail.text()
     }
 

@@ -124,7 +124,7 @@ pub fn run(options: Options) -> Result<(), Error> {
     let fence = fence::Fence::start(options.stop_budget).map_err(kernel("start the watchdog"))?;
     let own = std::env::current_exe().map_err(kernel("find this program"))?;
     let log = log::Log::open().map_err(kernel("open a pipe for the log"))?;
-    let certificates = certificates::Certificates::watch(options.tls.clone(), options.trust.clone())
+    let certificates = certificates::Certificates::watch(&options.tls, &options.trust)
         .map_err(kernel("watch the certificates"))?;
     let mut runner = Runner {
         link: link::Link::to(options.agent_socket(), options.agent_uid, fence.clone()).map_err(kernel("make a pair of sockets"))?,

@@ -11,8 +11,8 @@ const MIB: u64 = 1 << 20;
 pub struct Options {
     /// The data volume. `--data`
     pub data: PathBuf,
-    /// The volume of the write-ahead log; used when it exists. `--wal`
-    pub wal: PathBuf,
+    /// The volume of the write-ahead log; used when it exists. `--wal`, absent with `SAMPLEDB_HAS_WAL=false`
+    pub wal: Option<PathBuf>,
     /// The folder of the agent's socket. `--control`
     pub control: PathBuf,
     /// The folder of PostgreSQL's socket. `--socket-dir`
@@ -37,7 +37,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             data: paths::DATA.into(),
-            wal: paths::WAL.into(),
+            wal: Some(paths::WAL.into()),
             control: paths::CONTROL.into(),
             socket_dir: paths::POSTGRES_SOCKET.into(),
             bin_dir: None,
@@ -77,7 +77,7 @@ impl Options {
             let value = arguments.next().ok_or_else(|| Wrong::Value(flag.clone()))?;
             match flag.as_str() {
                 "--data" => options.data = value.into(),
-                "--wal" => options.wal = value.into(),
+                "--wal" => options.wal = Some(value.into()),
                 "--control" => options.control = value.into(),
                 "--socket-dir" => options.socket_dir = value.into(),
                 "--bin-dir" => options.bin_dir = Some(value.into()),
@@ -115,12 +115,16 @@ impl Options {
 
     /// The folder of the write-ahead log on its own volume; `None` when it has none.
     pub fn pg_wal(&self) -> Option<PathBuf> {
-        self.wal.is_dir().then(|| self.wal.join("pg_wal"))
+        self.own_wal_volume().map(|volume| volume.join("pg_wal"))
     }
 
     /// The root of the volume that holds pg_wal: the one that must not run full.
     pub fn wal_volume(&self) -> PathBuf {
-        if self.wal.is_dir() { self.wal.clone() } else { self.data.clone() }
+        self.own_wal_volume().unwrap_or(&self.data).clone()
+    }
+
+    fn own_wal_volume(&self) -> Option<&PathBuf> {
+        self.wal.as_ref().filter(|wal| wal.is_dir())
     }
 }
 

@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn a_database_that_was_open_is_never_initialised_again() {
         let root = std::env::temp_dir().join(format!("sampledb-pgdata-{}", std::process::id()));
-        let options = Options { data: root.join("data"), wal: root.join("wal"), ..Options::default() };
+        let options = Options { data: root.join("data"), wal: Some(root.join("wal")), ..Options::default() };
         fs::create_dir_all(&options.data).unwrap();
         let member = Member {
             version: 1,

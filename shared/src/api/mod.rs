@@ -2,7 +2,6 @@
 
 pub mod bootstrap;
 pub mod conditions;
-pub mod crd;
 pub mod election;
 pub mod endpoints;
 pub mod instances;

@@ -1,6 +1,7 @@
 //! Pure values and rules: names, labels, conditions. No IO and no clock.
 
 pub mod conditions;
+pub mod crd;
 pub mod labels;
 pub mod names;
 pub mod parameters;

@@ -142,7 +142,7 @@ pub(crate) async fn delete(target: &Target, doomed: &[Doomed], metrics: &Metrics
                 uid: Some(doomed.seen.uid.clone()),
                 resource_version: Some(doomed.seen.resource_version.clone()),
             }),
-            propagation_policy: Some(PropagationPolicy::Background),
+            propagation_policy: Some(if doomed.orphan { PropagationPolicy::Orphan } else { PropagationPolicy::Background }),
             ..DeleteParams::default()
         };
         let request = client::path(&doomed.resource, &target.namespace).delete(&doomed.name, &params);

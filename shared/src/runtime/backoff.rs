@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The first pause after a failure.
 pub const FIRST: Duration = Duration::from_millis(100);
 /// The longest pause.
-pub const CEILING: Duration = Duration::from_secs(60);
+pub const CEILING: Duration = Duration::from_mins(1);
 
 /// The pause after the `attempts`-th failure in a row (from 1): twice as long each time up to `ceiling`, spread by
 /// `seed` over 75 % to 125 % so that what failed together is not retried together. Never longer than `ceiling`.

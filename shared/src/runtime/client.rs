@@ -23,7 +23,7 @@ use tower::{BoxError, Layer, Service};
 use crate::telemetry::metrics::Requests;
 
 /// The server ends a watch after so long, and the client starts it again.
-pub const WATCH_TIMEOUT: Duration = Duration::from_secs(120);
+pub const WATCH_TIMEOUT: Duration = Duration::from_mins(2);
 /// A connection that says nothing for so long is dead. Longer than a watch lasts.
 pub const SILENCE: Duration = Duration::from_secs(150);
 /// An answer begins within this time.

@@ -35,9 +35,22 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
+/// One look; a kind that was not found stands in `missing`.
+pub async fn look(client: &Client, resource: &ApiResource, missing: &Missing) -> bool {
+    let found = matches!(is_served(client, resource).await, Ok(true));
+    if !found {
+        missing.note(&entry(resource));
+    }
+    found
+}
+
+fn entry(resource: &ApiResource) -> String {
+    format!("{}.{}", resource.plural, resource.api_version)
+}
+
 /// Returns once `resource` is served. Until then it stands in `missing`.
 pub async fn served(client: &Client, resource: &ApiResource, missing: &Missing) {
-    let entry = format!("{}.{}", resource.plural, resource.api_version);
+    let entry = entry(resource);
     let mut pause = FIRST;
     loop {
         match is_served(client, resource).await {

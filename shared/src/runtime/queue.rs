@@ -230,9 +230,10 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
                 if retry {
                     entry.failures = entry.failures.saturating_add(1);
                 }
-                let pause = match slow {
-                    true => backoff::spread(backoff::CEILING, 0.25, seed),
-                    false => backoff::pause(entry.failures.max(1), backoff::FIRST, backoff::CEILING, seed),
+                let pause = if slow {
+                    backoff::spread(backoff::CEILING, 0.25, seed)
+                } else {
+                    backoff::pause(entry.failures.max(1), backoff::FIRST, backoff::CEILING, seed)
                 };
                 self.delay(key, now + pause, true);
                 if let Some(again) = again {

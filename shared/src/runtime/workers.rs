@@ -22,7 +22,7 @@ const DEBOUNCE: Duration = Duration::from_millis(5);
 /// The loop turns at least this often: the heartbeat of `/livez`.
 const BEAT: Duration = Duration::from_secs(5);
 /// Without a heartbeat for this long the process is stuck.
-const STUCK: Duration = Duration::from_secs(60);
+const STUCK: Duration = Duration::from_mins(1);
 
 /// What the workers do with a key.
 pub(crate) trait Work: Send + Sync + 'static {

@@ -33,7 +33,7 @@ build_images() {
 
 # dockerfile_image NAME CONTEXT DOCKERFILE ARGUMENTS...: unless it was made of the same things.
 dockerfile_image() {
-  local name=$1 context=$2 dockerfile=$3 inputs
+  local name=$1 context=$2 dockerfile=$3 inputs old
   shift 3
   inputs=$({
     printf '%s\n' "$@"
@@ -46,8 +46,10 @@ dockerfile_image() {
     return
   fi
   step "building $name"
+  old=$(image_id "$name") || true
   buildah build --quiet --pull-never --layers=false --format oci --label "sampledb.dev/inputs=$inputs" \
     "$@" --file "$dockerfile" --tag "$name" "$context" >/dev/null || die "$name could not be built"
+  [[ -z $old ]] || buildah rmi "$old" >/dev/null 2>&1 || true # it has no name now
   step "built $name ($(image_size "$name"))"
 }
 

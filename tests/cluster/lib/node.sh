@@ -17,6 +17,9 @@ disabled_plugins = ["io.containerd.nri.v1.nri"]
   address = "$run/containerd.sock.ttrpc"
 [plugins.'io.containerd.internal.v1.opt']
   path = "$state/opt"
+[plugins.'io.containerd.snapshotter.v1.overlayfs']
+  # Else the end of each container waits until this machine's whole disk is written.
+  mount_options = ["volatile"]
 [plugins.'io.containerd.cri.v1.images']
   snapshotter = "overlayfs"
   [plugins.'io.containerd.cri.v1.images'.pinned_images]

@@ -62,10 +62,11 @@ our_processes() {
 
 remove_cgroups() {
   local hierarchy
+  # Also the empty version-2 tree that runc uses beside version 1.
   while read -r hierarchy; do
     [[ -d $hierarchy/$CGROUP ]] || continue
     find "$hierarchy/$CGROUP" -depth -type d -exec rmdir {} + 2>/dev/null || true
-  done < <(cgroup_hierarchies)
+  done < <(awk '$3 == "cgroup" || $3 == "cgroup2" { print $2 }' /proc/mounts)
 }
 
 # start NAME NAMESPACE COMMAND...: in the background, in its network namespace,
@@ -98,15 +99,21 @@ stop() {
   rm -f "$RUN/pid/$1"
 }
 
-is_running() { kill -0 "$(cat "$RUN/pid/$1" 2>/dev/null || echo x)" 2>/dev/null; }
+is_running() { # NAME; one that has ended but that nobody has waited for does not run
+  local pid
+  pid=$(cat "$RUN/pid/$1" 2>/dev/null) || return 1
+  [[ -d /proc/$pid && $(awk '/^State:/ { print $2 }' "/proc/$pid/status" 2>/dev/null) != Z ]]
+}
 
+# The data is thrown away, so the end may be quick: two seconds, then by force.
 stop_all() {
-  local signal pids
+  local signal end
+  local -a pids
   for signal in TERM KILL KILL; do
     mapfile -t pids < <(our_processes)
     ((${#pids[@]})) || return 0
     kill "-$signal" "${pids[@]}" 2>/dev/null || true
-    local end=$((SECONDS + 5))
+    end=$((SECONDS + 2))
     while [[ -n $(our_processes) ]] && ((SECONDS < end)); do sleep 0.1; done
   done
   [[ -z $(our_processes) ]] || die "processes that do not end: $(our_processes | tr '\n' ' ')"

@@ -1,6 +1,8 @@
 //! The claims of the volumes.
 
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResourceRequirements};
+use k8s_openapi::api::core::v1::{
+    PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResourceRequirements,
+};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use sampledb_shared::api::storage::{AccessMode, Volume};
@@ -14,7 +16,12 @@ use crate::views::ClaimView;
 ///
 /// What cannot change in a claim (class, access mode) is repeated as it is; the size is never less than what was
 /// asked for before.
-pub fn claim(target: &Target<'_>, name: &str, volume: &Volume, there: Option<&ClaimView>) -> PersistentVolumeClaim {
+pub fn claim(
+    target: &Target<'_>,
+    name: &str,
+    volume: &Volume,
+    there: Option<&ClaimView>,
+) -> PersistentVolumeClaim {
     let mut spec = spec(target, volume);
     if let Some(there) = there {
         spec.access_modes = Some(there.access_modes.clone());
@@ -34,7 +41,10 @@ pub fn claim(target: &Target<'_>, name: &str, volume: &Volume, there: Option<&Cl
 /// The template of a claim in the StatefulSet; like the claim itself, so that it does not matter who is first.
 pub fn template(target: &Target<'_>, name: &str, volume: &Volume) -> PersistentVolumeClaim {
     PersistentVolumeClaim {
-        metadata: ObjectMeta { namespace: None, ..target.metadata_of_kept(name, Component::Database) },
+        metadata: ObjectMeta {
+            namespace: None,
+            ..target.metadata_of_kept(name, Component::Database)
+        },
         spec: Some(spec(target, volume)),
         status: None,
     }
@@ -55,5 +65,8 @@ fn spec(target: &Target<'_>, volume: &Volume) -> PersistentVolumeClaimSpec {
 }
 
 fn request(size: &Quantity) -> VolumeResourceRequirements {
-    VolumeResourceRequirements { requests: Some([("storage".to_owned(), size.clone())].into()), limits: None }
+    VolumeResourceRequirements {
+        requests: Some([("storage".to_owned(), size.clone())].into()),
+        limits: None,
+    }
 }

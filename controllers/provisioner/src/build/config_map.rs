@@ -58,7 +58,11 @@ pub fn config(target: &Target<'_>, configuration: &Configuration) -> ConfigMap {
     if let Some(annotations) = &mut metadata.annotations {
         annotations.insert(labels::CONFIG_HASH.into(), configuration.hash.clone());
     }
-    ConfigMap { metadata, data: Some(configuration.files.clone()), ..ConfigMap::default() }
+    ConfigMap {
+        metadata,
+        data: Some(configuration.files.clone()),
+        ..ConfigMap::default()
+    }
 }
 
 /// `<name>-trust`: the certificates of the CA, the one before as well while both are in use.

@@ -24,7 +24,9 @@ const CONTAINER: &str = "init";
 
 /// The name of the Job for a content: the pods' label with it takes 63 characters.
 pub fn name(target: &Target<'_>, content: &str) -> String {
-    let room = 63_usize.saturating_sub(names::init_job(&target.name, "").len()).min(8);
+    let room = 63_usize
+        .saturating_sub(names::init_job(&target.name, "").len())
+        .min(8);
     names::init_job(&target.name, content.get(..room).unwrap_or(content))
 }
 
@@ -57,8 +59,15 @@ pub fn init(target: &Target<'_>, settings: &Settings, images: &Images, content: 
     };
     let mut metadata = target.metadata(name(target, content), Component::Init);
     let built = hash(&serde_json::json!(spec));
-    metadata.annotations.get_or_insert_default().insert(labels::CONFIG_HASH.into(), built);
-    Job { metadata, spec: Some(spec), status: None }
+    metadata
+        .annotations
+        .get_or_insert_default()
+        .insert(labels::CONFIG_HASH.into(), built);
+    Job {
+        metadata,
+        spec: Some(spec),
+        status: None,
+    }
 }
 
 fn pod_spec(target: &Target<'_>, settings: &Settings, images: &Images) -> PodSpec {
@@ -70,7 +79,10 @@ fn pod_spec(target: &Target<'_>, settings: &Settings, images: &Images) -> PodSpe
         image_pull_secrets: pod::pull_secrets(&settings.image_pull_secrets),
         containers: vec![Container {
             env: Some(vec![
-                pod::env("SAMPLEDB_HOST", format!("{}.{}.svc", names::rw(&target.name), target.namespace)),
+                pod::env(
+                    "SAMPLEDB_HOST",
+                    format!("{}.{}.svc", names::rw(&target.name), target.namespace),
+                ),
                 pod::env("SAMPLEDB_PORT", POSTGRES_PORT.to_string()),
                 pod::env("SAMPLEDB_DATABASE", &target.db.spec.bootstrap.new.database),
             ]),
@@ -81,12 +93,22 @@ fn pod_spec(target: &Target<'_>, settings: &Settings, images: &Images) -> PodSpe
             ]),
             ..Container {
                 resources: Some(pod::small_requests()),
-                ..pod::container(CONTAINER, &images.instance, &[pod::AGENT_PROGRAM, "init"], ids::SUITE, ids::SUITE)
+                ..pod::container(
+                    CONTAINER,
+                    &images.instance,
+                    &[pod::AGENT_PROGRAM, "init"],
+                    ids::SUITE,
+                    ids::SUITE,
+                )
             }
         }],
         volumes: Some(vec![
             sql(target),
-            pod::secret("owner", names::owner_secret(&target.name), &["username", "password"]),
+            pod::secret(
+                "owner",
+                names::owner_secret(&target.name),
+                &["username", "password"],
+            ),
             pod::config_map("trust", names::trust(&target.name)),
         ]),
         ..PodSpec::default()
@@ -95,20 +117,31 @@ fn pod_spec(target: &Target<'_>, settings: &Settings, images: &Images) -> PodSpe
 
 /// Every key under a name that begins with its place in the order.
 fn sql(target: &Target<'_>) -> Volume {
-    let sources = target.db.spec.bootstrap.new.init.iter().enumerate().map(|(place, source)| {
-        let from = &source.config_map_key_ref;
-        VolumeProjection {
-            config_map: Some(ConfigMapProjection {
-                name: from.name.clone(),
-                items: Some(vec![pod::item(&from.key, &format!("{place:02}-{}", from.key))]),
-                optional: None,
-            }),
-            ..VolumeProjection::default()
-        }
-    });
+    let sources = target
+        .db
+        .spec
+        .bootstrap
+        .new
+        .init
+        .iter()
+        .enumerate()
+        .map(|(place, source)| {
+            let from = &source.config_map_key_ref;
+            VolumeProjection {
+                config_map: Some(ConfigMapProjection {
+                    name: from.name.clone(),
+                    items: Some(vec![pod::item(&from.key, &format!("{place:02}-{}", from.key))]),
+                    optional: None,
+                }),
+                ..VolumeProjection::default()
+            }
+        });
     Volume {
         name: "sql".into(),
-        projected: Some(ProjectedVolumeSource { sources: Some(sources.collect()), default_mode: Some(0o444) }),
+        projected: Some(ProjectedVolumeSource {
+            sources: Some(sources.collect()),
+            default_mode: Some(0o444),
+        }),
         ..Volume::default()
     }
 }

@@ -46,7 +46,10 @@ impl<'a> Target<'a> {
 
     /// The metadata of a child that goes with the SampleDB.
     pub fn metadata(&self, name: impl Into<String>, component: Component) -> ObjectMeta {
-        ObjectMeta { owner_references: self.owner().map(|o| vec![o]), ..self.metadata_of_kept(name, component) }
+        ObjectMeta {
+            owner_references: self.owner().map(|o| vec![o]),
+            ..self.metadata_of_kept(name, component)
+        }
     }
 
     /// The metadata of a child that stays when the SampleDB goes: no owner, so that no garbage collection reaches it.

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
-    Capabilities, ConfigMapVolumeSource, Container, EmptyDirVolumeSource, EnvVar, EnvVarSource, HTTPGetAction, KeyToPath,
-    LocalObjectReference, ObjectFieldSelector, PodSecurityContext, Probe, ResourceRequirements, SeccompProfile,
-    SecretVolumeSource, SecurityContext, Volume, VolumeMount,
+    Capabilities, ConfigMapVolumeSource, Container, EmptyDirVolumeSource, EnvVar, EnvVarSource,
+    HTTPGetAction, KeyToPath, LocalObjectReference, ObjectFieldSelector, PodSecurityContext, Probe,
+    ResourceRequirements, SeccompProfile, SecretVolumeSource, SecurityContext, Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -13,6 +13,8 @@ use sampledb_shared::domain::names::{METRICS_PORT_NAME, ids};
 
 /// The agent's program in the suite's image.
 pub const AGENT_PROGRAM: &str = "/usr/local/bin/sampledb-agent";
+/// The runner's program in the suite's image.
+pub const RUNNER_PROGRAM: &str = "/usr/local/bin/sampledb-runner";
 /// Keys are read by their group alone.
 const KEY_MODE: i32 = 0o640;
 
@@ -30,7 +32,10 @@ pub fn container(name: &str, image: &str, command: &[&str], user: i64, group: i6
             privileged: Some(false),
             allow_privilege_escalation: Some(false),
             read_only_root_filesystem: Some(true),
-            capabilities: Some(Capabilities { drop: Some(vec!["ALL".into()]), add: None }),
+            capabilities: Some(Capabilities {
+                drop: Some(vec!["ALL".into()]),
+                add: None,
+            }),
             ..SecurityContext::default()
         }),
         ..Container::default()
@@ -44,7 +49,10 @@ pub fn security(group: i64) -> PodSecurityContext {
         fs_group: Some(group),
         // Else every start walks the whole data directory, and makes PGDATA writable for the group.
         fs_group_change_policy: Some("OnRootMismatch".into()),
-        seccomp_profile: Some(SeccompProfile { type_: "RuntimeDefault".into(), localhost_profile: None }),
+        seccomp_profile: Some(SeccompProfile {
+            type_: "RuntimeDefault".into(),
+            localhost_profile: None,
+        }),
         ..PodSecurityContext::default()
     }
 }
@@ -56,48 +64,80 @@ pub fn small_requests() -> ResourceRequirements {
 
 /// Requests alone.
 pub fn requests<const N: usize>(values: [(&str, &str); N]) -> ResourceRequirements {
-    ResourceRequirements { requests: Some(quantities(values)), ..ResourceRequirements::default() }
+    ResourceRequirements {
+        requests: Some(quantities(values)),
+        ..ResourceRequirements::default()
+    }
 }
 
 /// Quantities by name.
 pub fn quantities<const N: usize>(values: [(&str, &str); N]) -> BTreeMap<String, Quantity> {
-    values.map(|(name, value)| (name.to_owned(), Quantity(value.to_owned()))).into()
+    values
+        .map(|(name, value)| (name.to_owned(), Quantity(value.to_owned())))
+        .into()
 }
 
 /// A variable with a value.
 pub fn env(name: &str, value: impl Into<String>) -> EnvVar {
-    EnvVar { name: name.into(), value: Some(value.into()), value_from: None }
+    EnvVar {
+        name: name.into(),
+        value: Some(value.into()),
+        value_from: None,
+    }
 }
 
 /// A variable with a field of the pod.
 pub fn env_of_pod(name: &str, field: &str) -> EnvVar {
-    let field_ref = ObjectFieldSelector { field_path: field.into(), api_version: Some("v1".into()) };
+    let field_ref = ObjectFieldSelector {
+        field_path: field.into(),
+        api_version: Some("v1".into()),
+    };
     EnvVar {
         name: name.into(),
         value: None,
-        value_from: Some(EnvVarSource { field_ref: Some(field_ref), ..EnvVarSource::default() }),
+        value_from: Some(EnvVarSource {
+            field_ref: Some(field_ref),
+            ..EnvVarSource::default()
+        }),
     }
 }
 
 /// A mount that can be written.
 pub fn mount(volume: &str, path: &str) -> VolumeMount {
-    VolumeMount { name: volume.into(), mount_path: path.into(), ..VolumeMount::default() }
+    VolumeMount {
+        name: volume.into(),
+        mount_path: path.into(),
+        ..VolumeMount::default()
+    }
 }
 
 /// A mount that cannot be written.
 pub fn read(volume: &str, path: &str) -> VolumeMount {
-    VolumeMount { read_only: Some(true), ..mount(volume, path) }
+    VolumeMount {
+        read_only: Some(true),
+        ..mount(volume, path)
+    }
 }
 
 /// A folder that lives as long as the pod.
 pub fn scratch(name: &str) -> Volume {
-    Volume { name: name.into(), empty_dir: Some(EmptyDirVolumeSource::default()), ..Volume::default() }
+    Volume {
+        name: name.into(),
+        empty_dir: Some(EmptyDirVolumeSource::default()),
+        ..Volume::default()
+    }
 }
 
 /// The same in memory.
 pub fn in_memory(name: &str, limit: Option<&str>) -> Volume {
-    let source = EmptyDirVolumeSource { medium: Some("Memory".into()), size_limit: limit.map(|l| Quantity(l.into())) };
-    Volume { empty_dir: Some(source), ..scratch(name) }
+    let source = EmptyDirVolumeSource {
+        medium: Some("Memory".into()),
+        size_limit: limit.map(|l| Quantity(l.into())),
+    };
+    Volume {
+        empty_dir: Some(source),
+        ..scratch(name)
+    }
 }
 
 /// A Secret, whole or these keys of it.
@@ -118,14 +158,22 @@ pub fn secret(name: &str, secret: String, keys: &[&str]) -> Volume {
 pub fn config_map(name: &str, config_map: String) -> Volume {
     Volume {
         name: name.into(),
-        config_map: Some(ConfigMapVolumeSource { name: config_map, default_mode: Some(0o644), ..ConfigMapVolumeSource::default() }),
+        config_map: Some(ConfigMapVolumeSource {
+            name: config_map,
+            default_mode: Some(0o644),
+            ..ConfigMapVolumeSource::default()
+        }),
         ..Volume::default()
     }
 }
 
 /// A key under a file name.
 pub fn item(key: &str, path: &str) -> KeyToPath {
-    KeyToPath { key: key.into(), path: path.into(), mode: None }
+    KeyToPath {
+        key: key.into(),
+        path: path.into(),
+        mode: None,
+    }
 }
 
 /// A question to the agent's HTTP port.
@@ -145,13 +193,18 @@ pub fn ask(path: &str, period: i32, failures: i32) -> Probe {
 
 /// Pull secrets by name.
 pub fn pull_secrets(names: &[String]) -> Option<Vec<LocalObjectReference>> {
-    (!names.is_empty()).then(|| names.iter().map(|name| LocalObjectReference { name: name.clone() }).collect())
+    (!names.is_empty()).then(|| {
+        names
+            .iter()
+            .map(|name| LocalObjectReference { name: name.clone() })
+            .collect()
+    })
 }
 
-/// A container of the suite's own image that needs no volume of PostgreSQL; in PostgreSQL's group, for the shared folders.
-pub fn suite_container(name: &str, image: &str, subcommand: &str) -> Container {
+/// A container of the suite's own image; in PostgreSQL's group, for the shared folders.
+pub fn suite_container(name: &str, image: &str, command: &[&str]) -> Container {
     Container {
         resources: Some(small_requests()),
-        ..container(name, image, &[AGENT_PROGRAM, subcommand], ids::SUITE, ids::POSTGRES)
+        ..container(name, image, command, ids::SUITE, ids::POSTGRES)
     }
 }

@@ -16,11 +16,15 @@ pub fn objections(settings: &BTreeMap<String, String>) -> Vec<String> {
         .iter()
         .filter_map(|(name, value)| {
             if !parameters::is_name(name) {
-                Some(format!("spec.postgres.parameters: {name:?} is not the name of a PostgreSQL setting"))
+                Some(format!(
+                    "spec.postgres.parameters: {name:?} is not the name of a PostgreSQL setting"
+                ))
             } else if let Some(why) = parameters::reserved_reason(name) {
                 Some(format!("spec.postgres.parameters.{name}: {why}"))
             } else if value.contains('\0') {
-                Some(format!("spec.postgres.parameters.{name}: the value contains a NUL character"))
+                Some(format!(
+                    "spec.postgres.parameters.{name}: the value contains a NUL character"
+                ))
             } else {
                 None
             }
@@ -40,7 +44,8 @@ pub fn render(target: &Target<'_>) -> String {
             settings.insert(name, value.clone());
         }
     }
-    let mut text = String::from("# Made by sampledb-provisioner from the SampleDB; a change here is overwritten.\n");
+    let mut text =
+        String::from("# Made by sampledb-provisioner from the SampleDB; a change here is overwritten.\n");
     for (name, value) in settings {
         let _ = writeln!(text, "{name} = {}", quoted(&value));
     }
@@ -53,7 +58,10 @@ fn suite<'a>(target: &Target<'_>) -> BTreeMap<&'a str, String> {
         // On from the first day, because turning it on later takes a restart; the command succeeds while there is
         // no repository.
         ("archive_mode", "on".to_owned()),
-        ("archive_command", format!("{}/sampledb-runner archive %p %f", paths::BIN)),
+        (
+            "archive_command",
+            format!("{}/sampledb-runner archive %p %f", paths::BIN),
+        ),
         ("cluster_name", target.name.clone()),
         ("hot_standby", "on".into()),
         ("listen_addresses", "*".into()),
@@ -166,16 +174,28 @@ mod tests {
     fn an_attempt_to_smuggle_a_setting_stays_a_value() {
         let mut db = testing::db();
         let value = "x'\narchive_command = 'curl evil\\".to_owned();
-        db.spec.postgres.parameters.insert("application_name".into(), value);
+        db.spec
+            .postgres
+            .parameters
+            .insert("application_name".into(), value);
         let text = render(&Target::of(&db));
-        assert_eq!(text.lines().filter(|l| l.starts_with("archive_command")).count(), 1);
-        assert!(text.contains(r"application_name = 'x''\narchive_command = ''curl evil\\'"), "{text}");
+        assert_eq!(
+            text.lines().filter(|l| l.starts_with("archive_command")).count(),
+            1
+        );
+        assert!(
+            text.contains(r"application_name = 'x''\narchive_command = ''curl evil\\'"),
+            "{text}"
+        );
     }
 
     #[test]
     fn an_operator_who_raises_a_default_of_ours_gets_it() {
         let mut db = testing::db();
-        db.spec.postgres.parameters.insert("max_wal_senders".into(), "20".into());
+        db.spec
+            .postgres
+            .parameters
+            .insert("max_wal_senders".into(), "20".into());
         let text = render(&Target::of(&db));
         assert!(text.contains("max_wal_senders = '20'"));
         assert!(!text.contains("max_wal_senders = '10'"));
@@ -183,7 +203,10 @@ mod tests {
 
     #[test]
     fn a_reserved_setting_is_said_with_its_reason() {
-        let settings = BTreeMap::from([("fsync".to_owned(), "off".to_owned()), ("Bad Name".to_owned(), String::new())]);
+        let settings = BTreeMap::from([
+            ("fsync".to_owned(), "off".to_owned()),
+            ("Bad Name".to_owned(), String::new()),
+        ]);
         assert_eq!(objections(&settings).len(), 2);
         assert!(objections(&settings)[1].contains("an acknowledged transaction could be lost"));
     }

@@ -21,7 +21,12 @@ pub fn instance(target: &Target<'_>, claims: &[String]) -> Role {
             [
                 Some(rule(GROUP, "sampledbs", watch, &[name.clone()])),
                 Some(rule(GROUP, "sampledbs/status", &["patch"], &[name.clone()])),
-                Some(rule("discovery.k8s.io", "endpointslices", &["get", "list", "watch", "create", "patch"], &[names::rw(name)])),
+                Some(rule(
+                    "discovery.k8s.io",
+                    "endpointslices",
+                    &["get", "list", "watch", "create", "patch"],
+                    &[names::rw(name)],
+                )),
                 Some(rule("", "configmaps", watch, &[names::config(name)])),
                 // Without names the rule would speak of every claim.
                 (!claims.is_empty()).then(|| rule("", "persistentvolumeclaims", &["get"], claims)),
@@ -41,7 +46,12 @@ pub fn publisher(target: &Target<'_>) -> Role {
         metadata: target.metadata(names::publisher_role(name), Component::Credentials),
         rules: Some(vec![
             rule("", "secrets", &["get"], &[names::owner_secret(name)]),
-            rule("", "secrets", &["get", "create", "patch"], &[names::app_secret(name)]),
+            rule(
+                "",
+                "secrets",
+                &["get", "create", "patch"],
+                &[names::app_secret(name)],
+            ),
         ]),
     }
 }
@@ -49,7 +59,13 @@ pub fn publisher(target: &Target<'_>) -> Role {
 /// The agents' role for the pods' ServiceAccount.
 pub fn instance_binding(target: &Target<'_>) -> RoleBinding {
     let account = names::instance_account(&target.name);
-    binding(target, account.clone(), Component::Database, account, target.namespace.clone())
+    binding(
+        target,
+        account.clone(),
+        Component::Database,
+        account,
+        target.namespace.clone(),
+    )
 }
 
 /// The publisher's role for the publisher's ServiceAccount in the release namespace.
@@ -64,10 +80,20 @@ pub fn publisher_binding(target: &Target<'_>, release_namespace: &str) -> RoleBi
 }
 
 /// `name` is that of the role and of its binding.
-fn binding(target: &Target<'_>, name: String, component: Component, account: String, namespace: String) -> RoleBinding {
+fn binding(
+    target: &Target<'_>,
+    name: String,
+    component: Component,
+    account: String,
+    namespace: String,
+) -> RoleBinding {
     RoleBinding {
         metadata: target.metadata(name.clone(), component),
-        role_ref: RoleRef { api_group: "rbac.authorization.k8s.io".into(), kind: "Role".into(), name },
+        role_ref: RoleRef {
+            api_group: "rbac.authorization.k8s.io".into(),
+            kind: "Role".into(),
+            name,
+        },
         subjects: Some(vec![Subject {
             kind: "ServiceAccount".into(),
             name: account,

@@ -13,8 +13,19 @@ pub const TLS: &str = "kubernetes.io/tls";
 
 /// A Secret. With `resource_version`, it is written only over what was read: a change that a person made in between
 /// is seen in the next pass instead of being lost.
-pub fn secret(target: &Target<'_>, name: String, type_: &str, data: &SecretData, resource_version: Option<&str>) -> Secret {
+pub fn secret(
+    target: &Target<'_>,
+    name: String,
+    type_: &str,
+    data: &SecretData,
+    resource_version: Option<&str>,
+) -> Secret {
     let mut metadata = target.metadata(name, Component::Credentials);
     metadata.resource_version = resource_version.map(str::to_owned);
-    Secret { metadata, type_: Some(type_.into()), data: Some(data.to_bytes()), ..Secret::default() }
+    Secret {
+        metadata,
+        type_: Some(type_.into()),
+        data: Some(data.to_bytes()),
+        ..Secret::default()
+    }
 }

@@ -7,9 +7,9 @@ use k8s_openapi::api::apps::v1::{
     StatefulSet, StatefulSetPersistentVolumeClaimRetentionPolicy, StatefulSetSpec, StatefulSetUpdateStrategy,
 };
 use k8s_openapi::api::core::v1::{
-    ConfigMapProjection, Container, ContainerPort, DownwardAPIProjection, DownwardAPIVolumeFile, ObjectFieldSelector,
-    PersistentVolumeClaim, PodSpec, PodTemplateSpec, ProjectedVolumeSource, ResourceRequirements,
-    ServiceAccountTokenProjection, Volume, VolumeMount, VolumeProjection,
+    ConfigMapProjection, Container, ContainerPort, DownwardAPIProjection, DownwardAPIVolumeFile,
+    ObjectFieldSelector, PersistentVolumeClaim, PodSpec, PodTemplateSpec, ProjectedVolumeSource,
+    ResourceRequirements, ServiceAccountTokenProjection, Volume, VolumeMount, VolumeProjection,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use sampledb_shared::api::provisioning::Images;
@@ -40,13 +40,19 @@ pub fn stateful_set(
             replicas: Some(target.db.spec.instances),
             service_name: Some(names::pods(&target.name)),
             pod_management_policy: Some("Parallel".into()),
-            update_strategy: Some(StatefulSetUpdateStrategy { type_: Some("OnDelete".into()), rolling_update: None }),
+            update_strategy: Some(StatefulSetUpdateStrategy {
+                type_: Some("OnDelete".into()),
+                rolling_update: None,
+            }),
             persistent_volume_claim_retention_policy: Some(StatefulSetPersistentVolumeClaimRetentionPolicy {
                 when_deleted: Some("Retain".into()),
                 when_scaled: Some("Retain".into()),
             }),
             revision_history_limit: Some(2),
-            selector: LabelSelector { match_labels: Some(labels::pod_selector(&target.name)), match_expressions: None },
+            selector: LabelSelector {
+                match_labels: Some(labels::pod_selector(&target.name)),
+                match_expressions: None,
+            },
             template: PodTemplateSpec {
                 metadata: Some(ObjectMeta {
                     labels: Some(target.labels(Component::Database)),
@@ -65,8 +71,14 @@ pub fn stateful_set(
 /// The templates of the claims, as the SampleDB wants them now.
 pub fn templates(target: &Target<'_>) -> Vec<PersistentVolumeClaim> {
     let storage = &target.db.spec.storage;
-    let wal = storage.wal.as_ref().map(|volume| claim::template(target, "wal", volume));
-    [claim::template(target, "data", &storage.data)].into_iter().chain(wal).collect()
+    let wal = storage
+        .wal
+        .as_ref()
+        .map(|volume| claim::template(target, "wal", volume));
+    [claim::template(target, "data", &storage.data)]
+        .into_iter()
+        .chain(wal)
+        .collect()
 }
 
 fn pod_spec(target: &Target<'_>, settings: &Settings, images: &Images) -> PodSpec {
@@ -91,7 +103,11 @@ fn pod_spec(target: &Target<'_>, settings: &Settings, images: &Images) -> PodSpe
 fn inject(images: &Images) -> Container {
     Container {
         volume_mounts: Some(vec![pod::mount("bin", paths::BIN)]),
-        ..pod::suite_container("inject", &images.instance, "inject")
+        ..pod::suite_container(
+            "inject",
+            &images.instance,
+            &[pod::RUNNER_PROGRAM, "inject", paths::BIN],
+        )
     }
 }
 
@@ -108,7 +124,10 @@ fn agent(target: &Target<'_>, settings: &Settings, images: &Images) -> Container
             pod::env_of_pod("POD_UID", "metadata.uid"),
             pod::env_of_pod("POD_IP", "status.podIP"),
         ]),
-        ports: Some(vec![port(METRICS_PORT_NAME, METRICS_PORT), port("peers", PEER_PORT)]),
+        ports: Some(vec![
+            port(METRICS_PORT_NAME, METRICS_PORT),
+            port("peers", PEER_PORT),
+        ]),
         // Asked every second: postgres starts only after the first yes.
         startup_probe: Some(pod::ask("/startupz", 1, 120)),
         readiness_probe: Some(pod::ask("/readyz", 1, 3)),
@@ -122,21 +141,36 @@ fn agent(target: &Target<'_>, settings: &Settings, images: &Images) -> Container
             pod::read("trust", paths::TRUST),
             pod::read("token", TOKEN),
         ]),
-        ..pod::suite_container("agent", &images.instance, "run")
+        ..pod::suite_container("agent", &images.instance, &[pod::AGENT_PROGRAM, "run"])
     }
 }
 
 fn postgres(target: &Target<'_>, images: &Images) -> Container {
     let runner = format!("{}/sampledb-runner", paths::BIN);
-    let wal = target.db.spec.storage.wal.is_some().then(|| pod::mount("wal", paths::WAL));
+    let wal = target
+        .db
+        .spec
+        .storage
+        .wal
+        .is_some()
+        .then(|| pod::mount("wal", paths::WAL));
     Container {
-        env: Some(vec![pod::env("SAMPLEDB_HAS_WAL", has_wal(target)), pod::env_of_pod("POD_NAME", "metadata.name")]),
         ports: Some(vec![port(POSTGRES_PORT_NAME, POSTGRES_PORT)]),
         resources: Some(postgres_resources(target)),
         volume_mounts: Some(
-            postgres_mounts().into_iter().chain([pod::mount("data", paths::DATA)]).chain(wal).collect::<Vec<VolumeMount>>(),
+            postgres_mounts()
+                .into_iter()
+                .chain([pod::mount("data", paths::DATA)])
+                .chain(wal)
+                .collect::<Vec<VolumeMount>>(),
         ),
-        ..pod::container("postgres", &images.postgres, &[&runner], ids::POSTGRES, ids::POSTGRES)
+        ..pod::container(
+            "postgres",
+            &images.postgres,
+            &[&runner],
+            ids::POSTGRES,
+            ids::POSTGRES,
+        )
     }
 }
 
@@ -157,7 +191,10 @@ fn postgres_resources(target: &Target<'_>) -> ResourceRequirements {
     let mut requests = pod::quantities([("cpu", "100m"), ("memory", "256Mi")]);
     // A limit below the default request would be refused: it is then the request as well.
     for (name, limit) in &wanted.limits {
-        if requests.get(name).is_some_and(|default| !quantity::at_least(limit, default)) {
+        if requests
+            .get(name)
+            .is_some_and(|default| !quantity::at_least(limit, default))
+        {
             requests.insert(name.clone(), limit.clone());
         }
     }
@@ -240,5 +277,9 @@ fn port(name: &str, number: i32) -> ContainerPort {
 }
 
 fn has_wal(target: &Target<'_>) -> &'static str {
-    if target.db.spec.storage.wal.is_some() { "true" } else { "false" }
+    if target.db.spec.storage.wal.is_some() {
+        "true"
+    } else {
+        "false"
+    }
 }

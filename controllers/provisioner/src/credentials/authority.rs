@@ -41,7 +41,12 @@ impl Authority {
         let (current, facts) = Pair::of(data.text("tls.crt")?, data.text("tls.key")?)?;
         let previous = certificate::bundle(data.text("previous.crt").unwrap_or_default());
         let previous_key = data.text("previous.key").map(str::to_owned);
-        facts.is_ca.then_some(Self { current, facts, previous, previous_key })
+        facts.is_ca.then_some(Self {
+            current,
+            facts,
+            previous,
+            previous_key,
+        })
     }
 
     /// What is to be done.
@@ -57,22 +62,39 @@ impl Authority {
     pub fn first(name: &str, trusted: Vec<(String, Facts)>, now: Timestamp) -> Result<Self, Error> {
         let current = certificate::authority(&common_name(name, now), now)?;
         let facts = Facts::of(&current.certificate).ok_or(Error::Time(now))?;
-        Ok(Self { current, facts, previous: trusted, previous_key: None })
+        Ok(Self {
+            current,
+            facts,
+            previous: trusted,
+            previous_key: None,
+        })
     }
 
     /// Its successor, which trusts it.
     pub fn successor(&self, name: &str, now: Timestamp) -> Result<Self, Error> {
         let mut previous = vec![(self.current.certificate.clone(), self.facts.clone())];
-        previous.extend(self.previous.iter().filter(|(_, facts)| facts.not_after > now).cloned());
-        Ok(Self { previous_key: Some(self.current.key.clone()), ..Self::first(name, previous, now)? })
+        previous.extend(
+            self.previous
+                .iter()
+                .filter(|(_, facts)| facts.not_after > now)
+                .cloned(),
+        );
+        Ok(Self {
+            previous_key: Some(self.current.key.clone()),
+            ..Self::first(name, previous, now)?
+        })
     }
 
     /// What its Secret holds.
     pub fn data(&self) -> SecretData {
-        let mut data = SecretData::from([("tls.crt", self.current.certificate.clone()), ("tls.key", self.current.key.clone())]);
+        let mut data = SecretData::from([
+            ("tls.crt", self.current.certificate.clone()),
+            ("tls.key", self.current.key.clone()),
+        ]);
         if !self.previous.is_empty() {
             let certificates = self.previous.iter().map(|(text, _)| text.as_str()).collect();
-            data.0.extend(SecretData::from([("previous.crt", certificates)]).0);
+            data.0
+                .extend(SecretData::from([("previous.crt", certificates)]).0);
         }
         if let Some(key) = &self.previous_key {
             data.0.extend(SecretData::from([("previous.key", key.clone())]).0);
@@ -82,8 +104,15 @@ impl Authority {
 
     /// What is trusted: the newest first, nothing that has ended.
     pub fn trust(&self, now: Timestamp) -> String {
-        let previous = self.previous.iter().filter(|(_, facts)| facts.not_after > now).map(|(text, _)| text.as_str());
-        [self.current.certificate.as_str()].into_iter().chain(previous).collect()
+        let previous = self
+            .previous
+            .iter()
+            .filter(|(_, facts)| facts.not_after > now)
+            .map(|(text, _)| text.as_str());
+        [self.current.certificate.as_str()]
+            .into_iter()
+            .chain(previous)
+            .collect()
     }
 
     /// When the newest one ends.
@@ -113,7 +142,11 @@ impl Authority {
 
     /// Whether any that is trusted signed `leaf`.
     pub fn trusts(&self, leaf: &Facts, now: Timestamp) -> bool {
-        self.signed(leaf) || self.previous.iter().any(|(_, ca)| ca.not_after > now && leaf.is_issued_by(ca))
+        self.signed(leaf)
+            || self
+                .previous
+                .iter()
+                .any(|(_, ca)| ca.not_after > now && leaf.is_issued_by(ca))
     }
 }
 

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use jiff::{SignedDuration, Timestamp};
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
-    PKCS_ECDSA_P256_SHA256, SanType,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, SanType,
 };
 use time::OffsetDateTime;
 use x509_parser::extensions::GeneralName;
@@ -35,7 +35,15 @@ impl Pair {
     pub fn of(certificate: &str, key: &str) -> Option<(Self, Facts)> {
         let facts = Facts::of(certificate)?;
         let fits = KeyPair::from_pem(key).ok()?.public_key_raw() == facts.public_key;
-        fits.then(|| (Self { certificate: certificate.into(), key: key.into() }, facts))
+        fits.then(|| {
+            (
+                Self {
+                    certificate: certificate.into(),
+                    key: key.into(),
+                },
+                facts,
+            )
+        })
     }
 }
 
@@ -93,16 +101,29 @@ impl Facts {
         let (_, certificate) = x509_parser::parse_x509_certificate(&der).ok()?;
         let time = |t: x509_parser::time::ASN1Time| Timestamp::from_second(t.timestamp()).ok();
         let names = certificate.subject_alternative_name().ok()?;
-        let names = names.iter().flat_map(|extension| &extension.value.general_names).filter_map(|name| match name {
-            GeneralName::DNSName(name) | GeneralName::URI(name) => Some((*name).to_owned()),
-            GeneralName::IPAddress(bytes) => match *bytes {
-                [a, b, c, d] => Some(IpAddr::from([*a, *b, *c, *d]).to_string()),
-                bytes => <[u8; 16]>::try_from(bytes).ok().map(|b| IpAddr::from(b).to_string()),
-            },
-            _ => None,
-        });
-        let usage = certificate.extended_key_usage().ok()?.map(|e| (e.value.server_auth, e.value.client_auth));
-        let common_name = certificate.subject().iter_common_name().next().and_then(|n| n.as_str().ok()).unwrap_or("");
+        let names = names
+            .iter()
+            .flat_map(|extension| &extension.value.general_names)
+            .filter_map(|name| match name {
+                GeneralName::DNSName(name) | GeneralName::URI(name) => Some((*name).to_owned()),
+                GeneralName::IPAddress(bytes) => match *bytes {
+                    [a, b, c, d] => Some(IpAddr::from([*a, *b, *c, *d]).to_string()),
+                    bytes => <[u8; 16]>::try_from(bytes)
+                        .ok()
+                        .map(|b| IpAddr::from(b).to_string()),
+                },
+                _ => None,
+            });
+        let usage = certificate
+            .extended_key_usage()
+            .ok()?
+            .map(|e| (e.value.server_auth, e.value.client_auth));
+        let common_name = certificate
+            .subject()
+            .iter_common_name()
+            .next()
+            .and_then(|n| n.as_str().ok())
+            .unwrap_or("");
         Some(Self {
             not_before: time(certificate.validity().not_before)?,
             not_after: time(certificate.validity().not_after)?,
@@ -118,8 +139,13 @@ impl Facts {
 
     /// Whether `issuer` signed it.
     pub fn is_issued_by(&self, issuer: &Self) -> bool {
-        let parsed = (x509_parser::parse_x509_certificate(&self.der), x509_parser::parse_x509_certificate(&issuer.der));
-        let (Ok((_, own)), Ok((_, issuer))) = parsed else { return false };
+        let parsed = (
+            x509_parser::parse_x509_certificate(&self.der),
+            x509_parser::parse_x509_certificate(&issuer.der),
+        );
+        let (Ok((_, own)), Ok((_, issuer))) = parsed else {
+            return false;
+        };
         own.verify_signature(Some(issuer.public_key())).is_ok()
     }
 
@@ -154,8 +180,13 @@ pub fn authority(common_name: &str, now: Timestamp) -> Result<Pair, Error> {
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     let key = key(common_name)?;
-    let certificate = params.self_signed(&key).map_err(|source| issue(common_name, source))?;
-    Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
+    let certificate = params
+        .self_signed(&key)
+        .map_err(|source| issue(common_name, source))?;
+    Ok(Pair {
+        certificate: certificate.pem(),
+        key: key.serialize_pem(),
+    })
 }
 
 /// A new leaf with a new key, signed by `authority`; it never outlives it.
@@ -171,7 +202,9 @@ pub fn leaf(leaf: &Leaf, authority: &Pair, now: Timestamp) -> Result<Pair, Error
         });
     }
     if let Some(uri) = &leaf.uri {
-        params.subject_alt_names.push(SanType::URI(uri.as_str().try_into().map_err(failed)?));
+        params
+            .subject_alt_names
+            .push(SanType::URI(uri.as_str().try_into().map_err(failed)?));
     }
     params.is_ca = IsCa::ExplicitNoCa;
     params.use_authority_key_identifier_extension = true;
@@ -187,7 +220,10 @@ pub fn leaf(leaf: &Leaf, authority: &Pair, now: Timestamp) -> Result<Pair, Error
     let issuer = Issuer::from_ca_cert_pem(&authority.certificate, signer).map_err(failed)?;
     let key = key(subject)?;
     let certificate = params.signed_by(&key, &issuer).map_err(failed)?;
-    Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
+    Ok(Pair {
+        certificate: certificate.pem(),
+        key: key.serialize_pem(),
+    })
 }
 
 fn params(common_name: &str, now: Timestamp, end: Timestamp) -> Result<CertificateParams, Error> {
@@ -205,5 +241,8 @@ fn key(subject: &str) -> Result<KeyPair, Error> {
 }
 
 fn issue(subject: &str, source: rcgen::Error) -> Error {
-    Error::Issue { subject: subject.into(), source }
+    Error::Issue {
+        subject: subject.into(),
+        source,
+    }
 }

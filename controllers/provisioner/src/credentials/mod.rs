@@ -21,12 +21,20 @@ pub struct SecretData(BTreeMap<String, Vec<u8>>);
 impl SecretData {
     /// From what the API server gave.
     pub fn of(data: Option<BTreeMap<String, ByteString>>) -> Self {
-        Self(data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0)).collect())
+        Self(
+            data.unwrap_or_default()
+                .into_iter()
+                .map(|(key, value)| (key, value.0))
+                .collect(),
+        )
     }
 
     /// For the API server.
     pub fn to_bytes(&self) -> BTreeMap<String, ByteString> {
-        self.0.iter().map(|(key, value)| (key.clone(), ByteString(value.clone()))).collect()
+        self.0
+            .iter()
+            .map(|(key, value)| (key.clone(), ByteString(value.clone())))
+            .collect()
     }
 
     /// The text under a key; `None` when it is not there or not text.
@@ -37,7 +45,12 @@ impl SecretData {
 
 impl<const N: usize> From<[(&str, String); N]> for SecretData {
     fn from(entries: [(&str, String); N]) -> Self {
-        Self(entries.into_iter().map(|(key, text)| (key.to_owned(), text.into_bytes())).collect())
+        Self(
+            entries
+                .into_iter()
+                .map(|(key, text)| (key.to_owned(), text.into_bytes()))
+                .collect(),
+        )
     }
 }
 

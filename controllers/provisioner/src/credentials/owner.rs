@@ -22,11 +22,18 @@ pub enum Need {
 
 /// What is missing from the Secret. A password that is there is kept, whoever chose it.
 pub fn need(there: Option<&SecretData>) -> Need {
-    let Some(password) = there.and_then(|data| data.text("password")).filter(|p| !p.is_empty()) else {
+    let Some(password) = there
+        .and_then(|data| data.text("password"))
+        .filter(|p| !p.is_empty())
+    else {
         return Need::Password;
     };
     let verifier = there.and_then(|data| data.text("verifier")).unwrap_or_default();
-    if verifies(verifier, password) { Need::Nothing } else { Need::Verifier }
+    if verifies(verifier, password) {
+        Need::Nothing
+    } else {
+        Need::Verifier
+    }
 }
 
 /// What PostgreSQL keeps of a password.
@@ -36,7 +43,11 @@ pub fn verifier(password: &str) -> String {
 
 /// The Secret's content.
 pub fn data(username: &str, password: String, verifier: String) -> SecretData {
-    SecretData::from([("username", username.to_owned()), ("password", password), ("verifier", verifier)])
+    SecretData::from([
+        ("username", username.to_owned()),
+        ("password", password),
+        ("verifier", verifier),
+    ])
 }
 
 /// Whether `verifier` (`SCRAM-SHA-256$iterations:salt$stored:server`) is one of `password`.
@@ -51,7 +62,13 @@ fn stored_key(verifier: &str, password: &str) -> Option<bool> {
     let salt = STANDARD.decode(salt).ok()?;
     let prepared = stringprep::saslprep(password).map_or(password.into(), |p| p.into_owned());
     let mut salted = [0; 32];
-    pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, iterations.parse().ok()?, &salt, prepared.as_bytes(), &mut salted);
+    pbkdf2::derive(
+        pbkdf2::PBKDF2_HMAC_SHA256,
+        iterations.parse().ok()?,
+        &salt,
+        prepared.as_bytes(),
+        &mut salted,
+    );
     let salted = hmac::Key::new(hmac::HMAC_SHA256, &salted);
     let client = hmac::sign(&salted, b"Client Key");
     Some(

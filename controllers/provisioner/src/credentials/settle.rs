@@ -108,7 +108,12 @@ impl Why {
 impl Wanted {
     /// The server's certificate: every name under which a client may reach it.
     pub fn server(&self) -> Leaf {
-        let Self { name, namespace, cluster_domain, .. } = self;
+        let Self {
+            name,
+            namespace,
+            cluster_domain,
+            ..
+        } = self;
         let mut all: Vec<String> = [names::rw(name), format!("{name}-ro"), names::r(name)]
             .into_iter()
             .flat_map(|service| {
@@ -123,7 +128,13 @@ impl Wanted {
         let pods = format!("*.{}.{namespace}.svc", names::pods(name));
         all.extend([format!("{pods}.{cluster_domain}"), pods, "localhost".into()]);
         all.extend(self.external_names.iter().cloned());
-        Leaf { common_name: name.clone(), names: all.into_iter().collect(), uri: None, server: true, client: false }
+        Leaf {
+            common_name: name.clone(),
+            names: all.into_iter().collect(),
+            uri: None,
+            server: true,
+            client: false,
+        }
     }
 
     /// The agents' certificate, pinned by its identity.
@@ -139,13 +150,21 @@ impl Wanted {
 
     /// The replicas' certificate.
     pub fn replication(&self) -> Leaf {
-        Leaf { common_name: roles::REPLICATION.into(), names: [].into(), uri: None, server: false, client: true }
+        Leaf {
+            common_name: roles::REPLICATION.into(),
+            names: [].into(),
+            uri: None,
+            server: false,
+            client: true,
+        }
     }
 }
 
 /// Why a leaf has to be issued again; `None` when it is kept.
 pub fn reissue(there: Option<&Facts>, leaf: &Leaf, authority: &Authority, now: Timestamp) -> Option<Why> {
-    let Some(facts) = there else { return Some(Why::Missing) };
+    let Some(facts) = there else {
+        return Some(Why::Missing);
+    };
     if !facts.says(leaf) {
         return Some(Why::Changed);
     }
@@ -172,25 +191,38 @@ pub fn settle(read: &Read, wanted: &Wanted, now: Timestamp) -> Result<Material, 
     let authority = settle_authority(read, wanted, now, &mut minted)?;
     let trust = authority.trust(now);
     let mut first_not_after = None::<Timestamp>;
-    let mut settle_leaf = |there: Option<&SecretData>, leaf: Leaf, secret: String| -> Result<(SecretData, Timestamp), Error> {
-        let there = there.and_then(|data| Pair::of(data.text("tls.crt")?, data.text("tls.key")?));
-        let pair = match reissue(there.as_ref().map(|(_, facts)| facts), &leaf, &authority, now) {
-            Some(why) => {
-                minted.push(Minted { secret, why });
-                certificate::leaf(&leaf, &authority.signer(now), now)?
-            }
-            None => there.map(|(pair, _)| pair).ok_or(Error::Time(now))?,
+    let mut settle_leaf =
+        |there: Option<&SecretData>, leaf: Leaf, secret: String| -> Result<(SecretData, Timestamp), Error> {
+            let there = there.and_then(|data| Pair::of(data.text("tls.crt")?, data.text("tls.key")?));
+            let why = reissue(there.as_ref().map(|(_, facts)| facts), &leaf, &authority, now);
+            let pair = match (why, there) {
+                (None, Some((pair, _))) => pair,
+                (why, _) => {
+                    minted.push(Minted {
+                        secret,
+                        why: why.unwrap_or(Why::Missing),
+                    });
+                    certificate::leaf(&leaf, &authority.signer(now), now)?
+                }
+            };
+            let not_after = Facts::of(&pair.certificate).ok_or(Error::Time(now))?.not_after;
+            first_not_after = Some(first_not_after.map_or(not_after, |first| first.min(not_after)));
+            let data = SecretData::from([
+                ("tls.crt", pair.certificate),
+                ("tls.key", pair.key),
+                ("ca.crt", trust.clone()),
+            ]);
+            Ok((data, not_after))
         };
-        let not_after = Facts::of(&pair.certificate).ok_or(Error::Time(now))?.not_after;
-        first_not_after = Some(first_not_after.map_or(not_after, |first| first.min(not_after)));
-        let data = SecretData::from([("tls.crt", pair.certificate), ("tls.key", pair.key), ("ca.crt", trust.clone())]);
-        Ok((data, not_after))
-    };
     let name = &wanted.name;
-    let (server, server_not_after) = settle_leaf(read.server.as_ref(), wanted.server(), names::server_secret(name))?;
+    let (server, server_not_after) =
+        settle_leaf(read.server.as_ref(), wanted.server(), names::server_secret(name))?;
     let (agent, _) = settle_leaf(read.agent.as_ref(), wanted.agent(), names::agent_secret(name))?;
-    let (replication, _) =
-        settle_leaf(read.replication.as_ref(), wanted.replication(), names::replication_secret(name))?;
+    let (replication, _) = settle_leaf(
+        read.replication.as_ref(),
+        wanted.replication(),
+        names::replication_secret(name),
+    )?;
     let owner = settle_owner(read, wanted, &mut minted)?;
     Ok(Material {
         owner,
@@ -206,17 +238,28 @@ pub fn settle(read: &Read, wanted: &Wanted, now: Timestamp) -> Result<Material, 
     })
 }
 
-fn settle_authority(read: &Read, wanted: &Wanted, now: Timestamp, minted: &mut Vec<Minted>) -> Result<Authority, Error> {
+fn settle_authority(
+    read: &Read,
+    wanted: &Wanted,
+    now: Timestamp,
+    minted: &mut Vec<Minted>,
+) -> Result<Authority, Error> {
     let there = read.authority.as_ref().and_then(Authority::of);
     let secret = names::ca_secret(&wanted.name);
     match (Authority::need(there.as_ref(), now), there) {
         (authority::Need::Successor, Some(there)) => {
-            minted.push(Minted { secret, why: Why::Due });
+            minted.push(Minted {
+                secret,
+                why: Why::Due,
+            });
             there.successor(&wanted.name, now)
         }
         (_, Some(there)) => Ok(there),
         (_, None) => {
-            minted.push(Minted { secret, why: Why::Missing });
+            minted.push(Minted {
+                secret,
+                why: Why::Missing,
+            });
             Authority::first(&wanted.name, still_in_use(read, now), now)
         }
     }
@@ -229,7 +272,9 @@ fn still_in_use(read: &Read, now: Timestamp) -> Vec<(String, Facts)> {
         .into_iter()
         .filter_map(|data| Facts::of(data.as_ref()?.text("tls.crt")?))
         .collect();
-    let known = [&read.server, &read.agent].into_iter().filter_map(|data| data.as_ref()?.text("ca.crt"));
+    let known = [&read.server, &read.agent]
+        .into_iter()
+        .filter_map(|data| data.as_ref()?.text("ca.crt"));
     let mut found: Vec<(String, Facts)> = Vec::new();
     for (text, facts) in known.chain(read.trust.as_deref()).flat_map(certificate::bundle) {
         let signed = leaves.iter().any(|leaf| leaf.is_issued_by(&facts));
@@ -242,17 +287,28 @@ fn still_in_use(read: &Read, now: Timestamp) -> Vec<(String, Facts)> {
 
 fn settle_owner(read: &Read, wanted: &Wanted, minted: &mut Vec<Minted>) -> Result<SecretData, Error> {
     let there = read.owner.as_ref();
-    let text = |key: &str| there.and_then(|data| data.text(key)).unwrap_or_default().to_owned();
+    let text = |key: &str| {
+        there
+            .and_then(|data| data.text(key))
+            .unwrap_or_default()
+            .to_owned()
+    };
     let secret = names::owner_secret(&wanted.name);
     let (password, verifier) = match owner::need(there) {
         owner::Need::Nothing => (text("password"), text("verifier")),
         owner::Need::Verifier => {
-            minted.push(Minted { secret, why: Why::PasswordChanged });
+            minted.push(Minted {
+                secret,
+                why: Why::PasswordChanged,
+            });
             let verifier = owner::verifier(&text("password"));
             (text("password"), verifier)
         }
         owner::Need::Password => {
-            minted.push(Minted { secret, why: Why::Missing });
+            minted.push(Minted {
+                secret,
+                why: Why::Missing,
+            });
             let password = entropy::password(owner::PASSWORD_LENGTH)?.expose().to_owned();
             let verifier = owner::verifier(&password);
             (password, verifier)
@@ -260,3 +316,6 @@ fn settle_owner(read: &Read, wanted: &Wanted, minted: &mut Vec<Minted>) -> Resul
     };
     Ok(owner::data(&wanted.owner, password, verifier))
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use sampledb_shared::api;
+use sampledb_shared::api::ownership::CONTROLLERS;
+use sampledb_shared::domain::crd;
 use serde::Serialize;
 
 const HEADER: &str = "# Generated from shared/src/api by `make crds`; do not edit.\n";
@@ -63,10 +64,10 @@ fn main() -> Result<()> {
 fn chart(folder: &Path) -> Result<Vec<Generated>> {
     let files = folder.join("files");
     let mut generated = vec![
-        Generated { path: files.join("crds/sampledbs.yaml"), content: yaml(&api::crd::sampledb())? },
+        Generated { path: files.join("crds/sampledbs.yaml"), content: yaml(&crd::sampledb())? },
         Generated { path: files.join("policies/owners.yaml"), content: yaml(&policy::owners())? },
     ];
-    for writer in api::ownership::CONTROLLERS {
+    for writer in CONTROLLERS {
         generated.push(Generated {
             path: files.join("rbac").join(format!("{}.yaml", writer.manager)),
             content: yaml(&rbac::rights(writer))?,
@@ -103,8 +104,8 @@ mod tests {
 
     #[test]
     fn the_text_reads_back_as_the_same_definition() {
-        let text = yaml(&api::crd::sampledb()).unwrap();
+        let text = yaml(&crd::sampledb()).unwrap();
         let back: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
-        assert_eq!(back, serde_json::to_value(api::crd::sampledb()).unwrap());
+        assert_eq!(back, serde_json::to_value(crd::sampledb()).unwrap());
     }
 }

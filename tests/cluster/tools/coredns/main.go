@@ -15,7 +15,7 @@ import (
 
 func init() {
 	// The order in which a query passes them.
-	dnsserver.Directives = []string{"bind", "ready", "errors", "template", "kubernetes"}
+	dnsserver.Directives = []string{"bind", "ready", "errors", "kubernetes", "template"}
 }
 
 func main() { coremain.Run() }

@@ -8,8 +8,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
-use super::SampleDb;
-use crate::domain::parameters;
+use super::parameters;
+use crate::api::SampleDb;
 
 /// When nothing was observed yet: the transition time of the conditions in the schema's default.
 pub const NEVER: &str = "1970-01-01T00:00:00Z";

@@ -1,0 +1,226 @@
+//! The figures of docs/benchmarks.md, on the cluster that is up, with the chart installed.
+//!
+//! It reads three clocks that exist anyway: this process's own, the API server's audit log, and the kernel's account
+//! of memory. Nothing here is asserted: a figure is written down, not passed or failed.
+
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use sampledb_e2e::{Database, Namespace, RELEASE_NAMESPACE, eventually, kubectl, within};
+use serde_json::Value;
+
+const CREATES: usize = 20;
+const CHANGES: usize = 200;
+const FLEET: usize = 200;
+const SMALL: &str = ", scheduling: {resources: {requests: {cpu: 10m, memory: 64Mi}}}";
+
+fn main() {
+    let mut page = String::from("| what | p50 | p99 or most | how many |\n|---|---|---|---|\n");
+    for part in [creates, changes, memory] {
+        for row in part() {
+            println!("{row}");
+            writeln!(page, "{row}").unwrap();
+        }
+    }
+    fs::create_dir_all("target").unwrap();
+    fs::write("target/bench.md", page).unwrap();
+    println!("written: target/bench.md");
+}
+
+fn percentile(values: &mut [f64], p: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(((values.len() as f64 * p).ceil() as usize).saturating_sub(1)).copied().unwrap_or(f64::NAN)
+}
+
+fn row(what: &str, unit: &str, mut values: Vec<f64>) -> String {
+    let (p50, p99) = (percentile(&mut values, 0.5), percentile(&mut values, 0.99));
+    format!("| {what} | {p50:.0} {unit} | {p99:.0} {unit} | {} |", values.len())
+}
+
+/// The audit log from `from` on: (milliseconds since midnight UTC, entry).
+fn audit(from: u64) -> Vec<(f64, Value)> {
+    let log = std::env::var("SAMPLEDB_AUDIT_LOG").unwrap_or_else(|_| "/var/lib/sampledb-cluster/log/audit.log".into());
+    let bytes = fs::read(log).expect("the audit log of the test cluster");
+    String::from_utf8_lossy(&bytes[from as usize..])
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .map(|entry| (milliseconds(entry["stageTimestamp"].as_str().unwrap_or_default()), entry))
+        .collect()
+}
+
+fn audit_end() -> u64 {
+    let log = std::env::var("SAMPLEDB_AUDIT_LOG").unwrap_or_else(|_| "/var/lib/sampledb-cluster/log/audit.log".into());
+    fs::metadata(log).expect("the audit log of the test cluster").len()
+}
+
+/// Of "2026-01-31T12:34:56.789012Z".
+fn milliseconds(stamp: &str) -> f64 {
+    let time = stamp.split('T').nth(1).unwrap_or_default().trim_end_matches('Z');
+    let mut parts = time.split(':').map(|p| p.parse::<f64>().unwrap_or(0.0));
+    let (h, m, s) = (parts.next().unwrap_or(0.0), parts.next().unwrap_or(0.0), parts.next().unwrap_or(0.0));
+    ((h * 60.0 + m) * 60.0 + s) * 1000.0
+}
+
+fn by(entry: &Value, controller: &str) -> bool {
+    entry["user"]["username"].as_str().is_some_and(|u| u.ends_with(controller))
+}
+
+/// create → first query by a client, and the controllers' own share: from the SampleDB's creation to the
+/// StatefulSet's, both as the API server finished them.
+fn creates() -> Vec<String> {
+    let ns = Namespace::new("bench-create");
+    let folder = std::env::temp_dir().join("sampledb-bench");
+    fs::create_dir_all(&folder).unwrap();
+    let ca = folder.join("ca.crt");
+    let from = audit_end();
+    let mut totals = Vec::new();
+    for n in 0..CREATES {
+        let name = format!("db{n}");
+        let began = Instant::now();
+        let db = Database::create(&ns, &name, SMALL);
+        let address = eventually("an address", || {
+            let slice = ns.get("endpointslice", &format!("{name}-rw")).ok_or("no slice")?;
+            slice["endpoints"][0]["addresses"][0].as_str().map(str::to_owned).ok_or("no endpoint")
+        });
+        let secret = eventually("the Secret", || ns.get("secret", &format!("{name}-app")).ok_or("none"));
+        let key = |key: &str| {
+            let encoded = secret["data"][key].as_str().unwrap().to_owned();
+            let output = Command::new("bash").args(["-c", "base64 -d <<<$0", &encoded]).output().unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        };
+        fs::write(&ca, key("ca.crt")).unwrap();
+        within(60, "the first query", || {
+            let output = Command::new("psql")
+                .args([&key("uri"), "-XAtqc", "select 1"])
+                .env("PGSSLROOTCERT", &ca)
+                .env("PGHOSTADDR", &address)
+                .output()
+                .unwrap();
+            if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+        });
+        totals.push(began.elapsed().as_secs_f64() * 1000.0);
+        ns.kubectl(&["delete", "sampledb", &db.name, "--wait=false"]);
+    }
+    let entries = audit(from);
+    let mut created: BTreeMap<String, f64> = BTreeMap::new();
+    let mut share = Vec::new();
+    for (at, entry) in &entries {
+        let reference = &entry["objectRef"];
+        if reference["namespace"] != ns.0.as_str() || entry["responseStatus"]["code"] != 201 {
+            continue;
+        }
+        let name = reference["name"].as_str().unwrap_or_default().to_owned();
+        match reference["resource"].as_str() {
+            Some("sampledbs") => {
+                created.insert(name, *at);
+            }
+            Some("statefulsets") => share.extend(created.get(&name).map(|began| at - began)),
+            _ => {}
+        }
+    }
+    vec![
+        row("create → first query by a client", "ms", totals),
+        row("of that the controllers: SampleDB created → StatefulSet created", "ms", share),
+    ]
+}
+
+/// A change of the spec → the provisioner's first write, at 20 changes a second.
+fn changes() -> Vec<String> {
+    let ns = Namespace::new("bench-change");
+    let db = Database::ready(&ns, "orders", SMALL);
+    let from = audit_end();
+    let mut children = Vec::new();
+    for n in 0..CHANGES {
+        let patch = format!(r#"{{"spec":{{"postgres":{{"parameters":{{"work_mem":"{}kB"}}}}}}}}"#, 4096 + n);
+        children.push(
+            Command::new("kubectl").args(["-n", &ns.0, "patch", "sampledb", &db.name, "--type=merge", "-p", &patch]).stdout(std::process::Stdio::null()).spawn().unwrap(),
+        );
+        sleep(Duration::from_millis(50));
+    }
+    for mut child in children {
+        child.wait().unwrap();
+    }
+    db.wait_ready();
+    let mut waiting: Option<f64> = None;
+    let mut delays = Vec::new();
+    for (at, entry) in audit(from) {
+        if entry["objectRef"]["namespace"] != ns.0.as_str() {
+            continue;
+        }
+        let resource = entry["objectRef"]["resource"].as_str().unwrap_or_default();
+        if resource == "sampledbs" && entry["objectRef"]["subresource"].is_null() && !by(&entry, "-provisioner") {
+            waiting.get_or_insert(at);
+        } else if by(&entry, "-provisioner") && resource == "configmaps" {
+            delays.extend(waiting.take().map(|began| at - began));
+        }
+    }
+    vec![row("a change of the spec → the provisioner's first write, 20 changes a second", "ms", delays)]
+}
+
+fn resident(program: &str) -> Vec<f64> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().filter_map(Result::ok) {
+        let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+        if !program.starts_with(name.trim()) || name.trim().len() < 9 {
+            continue;
+        }
+        let command = fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
+        if !command.split('\0').next().unwrap_or_default().ends_with(program) {
+            continue;
+        }
+        let status = fs::read_to_string(entry.path().join("status")).unwrap_or_default();
+        let kib = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).and_then(|l| l.trim().split(' ').next()?.parse::<f64>().ok());
+        found.extend(kib.map(|k| k / 1024.0));
+    }
+    found
+}
+
+/// Requests of a controller so far, by its own count.
+fn requests(controller: &str) -> f64 {
+    let path = format!("/api/v1/namespaces/{RELEASE_NAMESPACE}/services/{controller}-metrics:http/proxy/metrics");
+    kubectl(&["get", "--raw", &path])
+        .lines()
+        .filter(|l| l.starts_with("rest_client_requests_total"))
+        .filter_map(|l| l.rsplit(' ').next()?.parse::<f64>().ok())
+        .sum()
+}
+
+/// Memory and idle requests with one database, and with a fleet of hibernated ones (all their objects, no pods).
+fn memory() -> Vec<String> {
+    let controllers = ["sampledb-provisioner", "sampledb-service-publisher"];
+    let ns = Namespace::new("bench-memory");
+    let _db = Database::ready(&ns, "orders", SMALL);
+    sleep(Duration::from_secs(60));
+    let mut rows = Vec::new();
+    let before: Vec<f64> = controllers.iter().map(|c| requests(c)).collect();
+    sleep(Duration::from_secs(60));
+    for (controller, before) in controllers.iter().zip(before) {
+        rows.push(format!("| requests of {controller} in an idle minute | {} | | 1 |", requests(controller) - before));
+        rows.push(row(&format!("memory of {controller}, 1 SampleDB"), "MiB", resident(controller)));
+    }
+    for program in ["sampledb-agent", "sampledb-runner"] {
+        rows.push(row(&format!("memory of {program}"), "MiB", resident(program)));
+    }
+    let names: Vec<String> = (0..FLEET).map(|n| format!("fleet{n}")).collect();
+    let manifests: Vec<String> = names.iter().map(|n| Database::manifest(n, ", instances: 0")).collect();
+    for some in manifests.chunks(50) {
+        ns.apply(&some.join("\n---\n")).unwrap();
+    }
+    within(900, "the fleet", || {
+        let phases = ns.kubectl(&["get", "sampledbs", "-o", "jsonpath={.items[*].status.phase}"]);
+        let there = phases.matches("Hibernated").count();
+        if there == FLEET { Ok(()) } else { Err(there) }
+    });
+    sleep(Duration::from_secs(30));
+    for controller in controllers {
+        rows.push(row(&format!("memory of {controller}, {} SampleDBs", FLEET + 1), "MiB", resident(controller)));
+    }
+    rows
+}
