@@ -16,7 +16,10 @@ use serde::{Deserialize, Serialize};
 pub const LONGEST_LINE: usize = 1 << 20;
 
 /// From the runner to the agent.
-#[allow(clippy::large_enum_variant, reason = "one of them at a time, on its way through the socket")]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "one of them at a time, on its way through the socket"
+)]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum FromRunner {
@@ -89,7 +92,7 @@ pub enum Command {
     Start {
         /// The configuration.
         configuration: Configuration,
-        /// The first deadline, as in [`FromAgent::Extend`].
+        /// The first deadline, as in [`FromAgent::Extend`]; when others arrive before the start, the last counts.
         until: u64,
     },
     /// Have `postgres -C` check the configuration; copy it and reload when it is accepted. Otherwise nothing
@@ -157,7 +160,10 @@ pub struct Establish {
 
 impl std::fmt::Debug for Establish {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Establish").field("database", &self.database).field("owner", &self.owner).finish_non_exhaustive()
+        f.debug_struct("Establish")
+            .field("database", &self.database)
+            .field("owner", &self.owner)
+            .finish_non_exhaustive()
     }
 }
 
@@ -224,7 +230,7 @@ pub enum Data {
         system_id: String,
         /// The timeline in the control file.
         timeline: i64,
-        /// The end of the last checkpoint in the control file, as PostgreSQL writes it.
+        /// Where the record of the last checkpoint in the control file begins, as PostgreSQL writes it.
         checkpoint: String,
         /// The major version in PG_VERSION.
         major: String,

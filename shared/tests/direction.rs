@@ -28,7 +28,9 @@ fn offenders(folder: &str, forbidden: &[&str]) -> Vec<String> {
             let text = fs::read_to_string(file).unwrap();
             let lines: Vec<String> = text
                 .lines()
-                .filter(|line| !line.trim_start().starts_with("//") && forbidden.iter().any(|f| line.contains(f)))
+                .filter(|line| {
+                    !line.trim_start().starts_with("//") && forbidden.iter().any(|f| line.contains(f))
+                })
                 .map(|line| format!("{}: {}", file.display(), line.trim()))
                 .collect();
             lines
@@ -38,25 +40,53 @@ fn offenders(folder: &str, forbidden: &[&str]) -> Vec<String> {
 
 #[test]
 fn the_kinds_depend_on_nothing_of_the_suite() {
-    assert_eq!(offenders("shared/src/api", &["crate::domain", "crate::runtime", "crate::telemetry", "kube::Client", "tokio"]), Vec::<String>::new());
+    assert_eq!(
+        offenders(
+            "shared/src/api",
+            &[
+                "crate::domain",
+                "crate::runtime",
+                "crate::telemetry",
+                "kube::Client",
+                "tokio"
+            ]
+        ),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
 fn the_rules_know_only_the_kinds() {
-    assert_eq!(offenders("shared/src/domain", &["crate::runtime", "crate::telemetry", "kube::Client", "tokio"]), Vec::<String>::new());
+    assert_eq!(
+        offenders(
+            "shared/src/domain",
+            &["crate::runtime", "crate::telemetry", "kube::Client", "tokio"]
+        ),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
 fn a_controller_is_a_stranger_to_another() {
-    let controllers: Vec<String> = fs::read_dir(root().join("controllers")).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    let controllers: Vec<String> = fs::read_dir(root().join("controllers"))
+        .unwrap()
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .collect();
     assert!(controllers.len() >= 2, "{controllers:?}");
     for controller in &controllers {
-        let manifest = fs::read_to_string(root().join("controllers").join(controller).join("Cargo.toml")).unwrap();
+        let manifest =
+            fs::read_to_string(root().join("controllers").join(controller).join("Cargo.toml")).unwrap();
         let dependencies = manifest.split("[dependencies]").nth(1).unwrap();
         for other in &controllers {
-            assert!(!dependencies.contains(&format!("sampledb-{other}")), "{controller} depends on {other}");
+            assert!(
+                !dependencies.contains(&format!("sampledb-{other}")),
+                "{controller} depends on {other}"
+            );
         }
-        assert!(!dependencies.contains("sampledb-instance"), "{controller} depends on the instance");
+        assert!(
+            !dependencies.contains("sampledb-instance"),
+            "{controller} depends on the instance"
+        );
     }
 }
 
@@ -74,10 +104,11 @@ fn a_decision_reads_no_clock_and_no_cluster() {
     for controller in ["provisioner", "service-publisher"] {
         for part in ["decide", "report", "build"] {
             let folder = format!("controllers/{controller}/src");
-            let found: Vec<String> = offenders(&folder, &["Timestamp::now", "Instant::now", "Reader", ".await"])
-                .into_iter()
-                .filter(|line| line.contains(&format!("/src/{part}")))
-                .collect();
+            let found: Vec<String> =
+                offenders(&folder, &["Timestamp::now", "Instant::now", "Reader", ".await"])
+                    .into_iter()
+                    .filter(|line| line.contains(&format!("/src/{part}")))
+                    .collect();
             assert_eq!(found, Vec::<String>::new());
         }
     }

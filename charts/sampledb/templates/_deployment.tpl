@@ -34,7 +34,9 @@ spec:
       automountServiceAccountToken: true
       terminationGracePeriodSeconds: {{ $values.terminationGracePeriodSeconds }}
       enableServiceLinks: false
-      {{- include "sampledb.imagePullSecrets" . | nindent 6 }}
+      {{- with include "sampledb.imagePullSecrets" . | trim }}
+      {{- . | nindent 6 }}
+      {{- end }}
       {{- with $values.podSecurityContext }}
       securityContext:
         {{- toYaml . | nindent 8 }}

@@ -13,7 +13,9 @@ spec:
   activeDeadlineSeconds: 120
   automountServiceAccountToken: false
   enableServiceLinks: false
-  {{- include "sampledb.imagePullSecrets" . | nindent 2 }}
+  {{- with include "sampledb.imagePullSecrets" . | trim }}
+  {{- . | nindent 2 }}
+  {{- end }}
   securityContext:
     runAsNonRoot: true
     runAsUser: 65532

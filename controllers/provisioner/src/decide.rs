@@ -23,6 +23,8 @@ use crate::volumes::{self, Fate};
 
 /// Secrets are not watched: this often, and a bit more by UID, everything is looked at.
 const LOOK: u64 = 600;
+/// When something waits only for what this very pass makes.
+const SOON: Duration = Duration::from_millis(10);
 
 /// What is to be done.
 pub fn decide(db: &SampleDb, seen: &Observed, settings: &Settings) -> Plan {
@@ -165,9 +167,26 @@ fn rights(assessment: &Assessment<'_>, draft: &mut Draft<'_>) {
     let claims: Vec<String> = assessment.input.fates.keys().cloned().collect();
     draft.apply(&service_account::instance(target));
     draft.apply(&role::instance(target, &claims));
-    draft.apply(&role::instance_binding(target));
     draft.apply(&role::publisher(target));
-    draft.apply(&role::publisher_binding(target, &draft.seen.release_namespace));
+    for (role, binding) in [
+        (
+            names::instance_account(&target.name),
+            role::instance_binding(target),
+        ),
+        (
+            names::publisher_role(&target.name),
+            role::publisher_binding(target, &draft.seen.release_namespace),
+        ),
+    ] {
+        if has_role(draft.seen, role) {
+            draft.apply(&binding);
+        }
+    }
+}
+
+/// Without the verb `bind`, a binding to a role that is not there yet is refused: it comes a moment later.
+fn has_role(seen: &Observed, name: String) -> bool {
+    seen.children.contains_key(&("Role".to_owned(), name))
 }
 
 /// The StatefulSet. The templates of the claims in one that is there cannot change: after a growth it is made anew
@@ -272,6 +291,11 @@ fn requeue(assessment: &Assessment<'_>) -> Option<Duration> {
         .stateful_set
         .as_ref()
         .is_some_and(|s| (seen.pods.len() as i32) < s.replicas);
+    let name = &input.target.name;
+    let roles = [names::instance_account(name), names::publisher_role(name)];
+    if assessment.extent() > Extent::Nothing && !roles.into_iter().all(|role| has_role(seen, role)) {
+        return Some(SOON);
+    }
     let soon = [
         assessment.obstacle(Kind::Passing).map(|_| 2),
         missing_pods.then_some(5),

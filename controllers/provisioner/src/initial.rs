@@ -83,12 +83,11 @@ impl Initial {
         let status = |phase, job: Option<String>, error| Some(InitStatus { phase, job, error });
         match self {
             Self::Nothing => None,
-            Self::WaitsForDatabase => status(InitPhase::Waiting, None, None),
             Self::WaitsForContent(missing) => status(InitPhase::Waiting, None, Some(missing.clone())),
             Self::Start(content) if started => {
                 status(InitPhase::Running, Some(job::name(target, content)), None)
             }
-            Self::Start(_) => status(InitPhase::Waiting, None, None),
+            Self::WaitsForDatabase | Self::Start(_) => status(InitPhase::Waiting, None, None),
             Self::Running(name, error) => status(InitPhase::Running, Some(name.clone()), error.clone()),
             Self::Failed(name, error, _) => {
                 status(InitPhase::Failed, Some(name.clone()), Some(error.clone()))

@@ -108,15 +108,16 @@ pub async fn observe(db: &SampleDb, cluster: &Reader, settings: &Settings) -> Re
     note(&mut children, budget.as_slice());
 
     let stateful_set = set.as_ref().map(StatefulSetView::of);
-    let is_database =
-        |pod: &&Pod| pod.labels().get(labels::COMPONENT).map(String::as_str) == Some("database");
+    let is_database = |pod: &&Pod| {
+        pod.labels().get(labels::COMPONENT).map(String::as_str) == Some(labels::Component::Database.as_str())
+    };
     let mut database_pods: Vec<PodView> = pods.iter().filter(is_database).map(PodView::of).collect();
     database_pods.sort_by(|a, b| a.name.cmp(&b.name));
     let missing = stateful_set
         .as_ref()
         .is_some_and(|s| (database_pods.len() as i32) < s.replicas);
     let pod_refusal = if missing {
-        refusal(&target, set.as_ref().and_then(|s| s.uid()), cluster).await?
+        refusal(&target, set.as_ref().and_then(ResourceExt::uid), cluster).await?
     } else {
         None
     };

@@ -113,8 +113,7 @@ fn foreign_volumes(input: &Input<'_>) -> Option<Obstacle> {
     let names = input.claims_with(Fate::Foreign);
     let owner = names
         .iter()
-        .filter_map(|n| input.seen.claims.get(n)?.found.seen.made_for.clone())
-        .next();
+        .find_map(|n| input.seen.claims.get(n)?.found.seen.made_for.clone());
     (!names.is_empty()).then(|| {
         let (name, namespace) = (&input.target.name, &input.target.namespace);
         let adopt = match owner {

@@ -45,13 +45,13 @@ pub fn catalog() -> Catalog {
 /// As a user would write it.
 pub fn db() -> SampleDb {
     db_of(
-        json!({"instances": 1, "postgres": {"version": "17", "parameters": {"max_connections": "200"}}, "storage": {"data": {"size": "1Gi"}}}),
+        &json!({"instances": 1, "postgres": {"version": "17", "parameters": {"max_connections": "200"}}, "storage": {"data": {"size": "1Gi"}}}),
     )
 }
 
 /// With every part in use.
 pub fn full_db() -> SampleDb {
-    db_of(json!({
+    db_of(&json!({
         "instances": 1,
         "postgres": {"version": "17"},
         "bootstrap": {"new": {"init": [
@@ -69,7 +69,7 @@ pub fn full_db() -> SampleDb {
     }))
 }
 
-pub fn db_of(spec: Value) -> SampleDb {
+pub fn db_of(spec: &Value) -> SampleDb {
     serde_json::from_value(json!({
         "apiVersion": "sampledb.dev/v1", "kind": "SampleDB",
         "metadata": {"name": "orders", "namespace": "shop", "uid": UID, "generation": 1},
@@ -177,6 +177,28 @@ pub fn nothing() -> Observed {
 /// A look at what a plan of ours made, with the pods ready.
 pub fn settled(db: &SampleDb) -> Observed {
     let mut observed = nothing();
+    observed
+        .claims
+        .insert("data-orders-0".into(), claim("c1", Some(UID), "1Gi"));
+    for role in ["orders-instance", "orders-publisher"] {
+        observed
+            .children
+            .insert(("Role".into(), role.into()), found(Some(UID)));
+    }
+    let plan = crate::decide::decide(db, &observed, &settings());
+    for desired in &plan.apply {
+        let key = (desired.resource.kind.clone(), desired.name().to_owned());
+        if !matches!(desired.resource.kind.as_str(), "PersistentVolumeClaim" | "Job") {
+            observed.children.insert(key, found(Some(UID)));
+        }
+        if desired.resource.kind == "StatefulSet" {
+            let set = serde_json::from_value(desired.object.clone()).unwrap();
+            observed.stateful_set = Some(StatefulSetView {
+                revision: Some("r1".into()),
+                ..StatefulSetView::of(&set)
+            });
+        }
+    }
     observed.pods = (0..db.spec.instances)
         .map(|ordinal| PodView {
             name: format!("orders-{ordinal}"),

@@ -35,9 +35,12 @@ impl Found {
         }
     }
 
-    /// Whether it was made for the SampleDB with this UID.
+    /// Whether it was made for the SampleDB with this UID: it says so, or, when somebody took that away, its owner does.
     pub fn is_for(&self, uid: &str) -> bool {
-        self.seen.made_for.as_deref() == Some(uid)
+        match self.seen.made_for.as_deref() {
+            Some(made_for) => made_for == uid,
+            None => self.owners.iter().any(|owner| owner == uid),
+        }
     }
 
     /// Whether it belonged to another SampleDB that is gone, so that the garbage collector is about to remove it.
@@ -161,7 +164,7 @@ impl PodView {
                         .unwrap_or("no reason given")
                 )
             });
-        let containers = status
+        let mut containers = status
             .init_container_statuses
             .iter()
             .flatten()
@@ -171,7 +174,7 @@ impl PodView {
             ready: condition("Ready").is_some_and(|c| c.status == "True"),
             deleting: pod.metadata.deletion_timestamp.is_some(),
             revision: pod.labels().get("controller-revision-hash").cloned(),
-            waits_for: unscheduled.or_else(|| containers.filter_map(waits_for).next()),
+            waits_for: unscheduled.or_else(|| containers.find_map(waits_for)),
         }
     }
 }

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::build::{config_map, secret, service};
 use crate::connection::Address;
-use crate::observe::{Child, Observed};
+use crate::observe::{Child, Observed, Owner};
 use crate::settings::Settings;
 
 /// A Secret cannot be watched: it is looked at again after this time and up to a fifth more.
@@ -34,12 +34,16 @@ pub fn decide(db: &SampleDb, seen: &Observed, settings: &Settings, now: Timestam
     let address = Address::of(db, &settings.cluster_domain);
     let rw = seen.rw.as_ref().map(|s| &s.child);
     let mut wanted = vec![
-        desired(&service::rw(db), rw, db),
-        desired(&service::pods(db), seen.pods.as_ref(), db),
+        desired(&service::rw(db), rw),
+        desired(&service::pods(db), seen.pods.as_ref()),
     ];
     if db.spec.services.r.enabled {
-        wanted.push(desired(&service::r(db), seen.r.as_ref(), db));
-    } else if let Some(r) = seen.r.as_ref().filter(|r| r.seen.is_ours(db) && !r.seen.deleting) {
+        wanted.push(desired(&service::r(db), seen.r.as_ref()));
+    } else if let Some(r) = seen
+        .r
+        .as_ref()
+        .filter(|r| r.owner == Owner::Us && !r.seen.deleting)
+    {
         plan.delete.push(Doomed {
             resource: ApiResource::erase::<Service>(&()),
             name: names::r(&address.name),
@@ -48,13 +52,20 @@ pub fn decide(db: &SampleDb, seen: &Observed, settings: &Settings, now: Timestam
         });
     }
     if let Some(Ok(credentials)) = &seen.credentials {
-        wanted.push(desired(&secret::app(db, &address, credentials), seen.app.as_ref(), db));
+        wanted.push(desired(
+            &secret::app(db, &address, credentials),
+            seen.app.as_ref(),
+        ));
         let connection = config_map::connection(db, &address, &credentials.ca);
-        wanted.push(desired(&connection, seen.connection.as_ref(), db));
+        wanted.push(desired(&connection, seen.connection.as_ref()));
     }
     // A built object that cannot be written as JSON would be missing from what was applied, and reported so.
     plan.apply = wanted.into_iter().flatten().filter_map(Result::ok).collect();
-    plan.requeue = Some(if is_waiting(db, seen) { pause(db, now) } else { RECHECK + jitter(db) });
+    plan.requeue = Some(if is_waiting(db, seen) {
+        pause(db, now)
+    } else {
+        RECHECK + jitter(db)
+    });
     plan
 }
 
@@ -75,17 +86,17 @@ pub fn in_the_way<'a>(db: &SampleDb, seen: &'a Observed) -> Vec<(&'static str, S
         ("Secret", names::app_secret(&name), seen.app.as_ref()),
     ]
     .into_iter()
-    .filter_map(|(kind, name, child)| Some((kind, name, child.filter(|c| !c.seen.is_ours(db))?)))
+    .filter_map(|(kind, name, child)| Some((kind, name, child.filter(|c| c.owner != Owner::Us)?)))
     .collect()
 }
 
 /// `None` when the name is another's.
-fn desired<K>(object: &K, child: Option<&Child>, db: &SampleDb) -> Option<Result<Desired, Error>>
+fn desired<K>(object: &K, child: Option<&Child>) -> Option<Result<Desired, Error>>
 where
     K: Resource<DynamicType = ()> + Serialize,
 {
     match child {
-        Some(child) if !child.seen.is_ours(db) => None,
+        Some(child) if child.owner != Owner::Us => None,
         child => Some(Desired::new(object, child.map(|c| c.seen.clone()))),
     }
 }
@@ -100,7 +111,11 @@ fn is_waiting(db: &SampleDb, seen: &Observed) -> bool {
 fn pause(db: &SampleDb, now: Timestamp) -> Duration {
     let created = db.metadata.creation_timestamp.as_ref().map(|t| t.0.as_second());
     let age = created.map_or(0, |created| now.as_second() - created);
-    if age < YOUNG { Duration::from_millis(500) } else { Duration::from_secs(10) }
+    if age < YOUNG {
+        Duration::from_millis(500)
+    } else {
+        Duration::from_secs(10)
+    }
 }
 
 /// A different one for each SampleDB, the same each time.
@@ -119,7 +134,10 @@ mod tests {
     use crate::testing::{self, UID};
 
     fn names_of(plan: &Plan) -> Vec<String> {
-        plan.apply.iter().map(|d| format!("{} {}", d.resource.kind, d.name())).collect()
+        plan.apply
+            .iter()
+            .map(|d| format!("{} {}", d.resource.kind, d.name()))
+            .collect()
     }
 
     fn plan(db: &SampleDb, seen: &Observed) -> Plan {
@@ -128,7 +146,10 @@ mod tests {
 
     #[test]
     fn services_are_there_before_the_credentials_so_that_the_pods_can_meet() {
-        let waiting = Observed { credentials: Some(Err("the Secret".into())), ..Observed::default() };
+        let waiting = Observed {
+            credentials: Some(Err("the Secret".into())),
+            ..Observed::default()
+        };
         let plan = plan(&testing::db(), &waiting);
         assert_eq!(names_of(&plan), ["Service orders-rw", "Service orders-pods"]);
         assert_eq!(plan.requeue, Some(Duration::from_millis(500)));
@@ -137,7 +158,12 @@ mod tests {
     #[test]
     fn everything_is_published_once_the_credentials_are_there() {
         let plan = plan(&testing::db(), &testing::fresh());
-        let all = ["Service orders-rw", "Service orders-pods", "Secret orders-app", "ConfigMap orders-connection"];
+        let all = [
+            "Service orders-rw",
+            "Service orders-pods",
+            "Secret orders-app",
+            "ConfigMap orders-connection",
+        ];
         assert_eq!(names_of(&plan), all);
         assert!(plan.requeue.unwrap() >= RECHECK);
     }
@@ -148,7 +174,10 @@ mod tests {
         seen.r = Some(testing::child(UID));
         let doomed = plan(&testing::db(), &seen).delete;
         assert_eq!(doomed.len(), 1);
-        assert_eq!((doomed[0].name.as_str(), &doomed[0].seen), ("orders-r", &testing::child(UID).seen));
+        assert_eq!(
+            (doomed[0].name.as_str(), &doomed[0].seen),
+            ("orders-r", &testing::child(UID).seen)
+        );
 
         seen.r = Some(testing::child("another"));
         assert!(plan(&testing::db(), &seen).delete.is_empty());
@@ -184,7 +213,10 @@ mod tests {
         db.metadata.creation_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
             "2025-01-01T00:00:00Z".parse().unwrap(),
         ));
-        assert_eq!(plan(&db, &Observed::default()).requeue, Some(Duration::from_secs(10)));
+        assert_eq!(
+            plan(&db, &Observed::default()).requeue,
+            Some(Duration::from_secs(10))
+        );
     }
 
     proptest! {

@@ -35,7 +35,10 @@ impl Controller for ServicePublisher {
 
     fn watched(&self) -> Vec<ApiResource> {
         // Secrets cannot be watched: the connection Secret is looked at on each pass.
-        vec![ApiResource::erase::<Service>(&()), ApiResource::erase::<ConfigMap>(&())]
+        vec![
+            ApiResource::erase::<Service>(&()),
+            ApiResource::erase::<ConfigMap>(&()),
+        ]
     }
 
     fn inputs(&self, db: &SampleDb) -> Value {

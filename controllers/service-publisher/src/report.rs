@@ -14,7 +14,7 @@ use serde_json::{Map, json};
 
 use crate::connection::Address;
 use crate::decide::{in_the_way, is_left_alone};
-use crate::observe::Observed;
+use crate::observe::{Observed, Owner};
 use crate::settings::Settings;
 
 /// Why `Published` is as it is.
@@ -36,7 +36,13 @@ pub mod reasons {
 }
 
 /// The whole section of this controller.
-pub fn report(db: &SampleDb, seen: &Observed, applied: &Applied, settings: &Settings, now: Timestamp) -> Report {
+pub fn report(
+    db: &SampleDb,
+    seen: &Observed,
+    applied: &Applied,
+    settings: &Settings,
+    now: Timestamp,
+) -> Report {
     let before = Before::of(db);
     if is_left_alone(db) {
         return before.again(db, now);
@@ -46,7 +52,10 @@ pub fn report(db: &SampleDb, seen: &Observed, applied: &Applied, settings: &Sett
     let mut status = Map::new();
     if is_there::<Service>(applied, &names::rw(&address.name)) {
         status.insert("endpoints".into(), json!(endpoints(db, seen, applied, &address)));
-    } else if let Some(endpoints) = before.endpoints.filter(|e| Some(&e.uid) == db.metadata.uid.as_ref()) {
+    } else if let Some(endpoints) = before
+        .endpoints
+        .filter(|e| Some(&e.uid) == db.metadata.uid.as_ref())
+    {
         status.insert("endpoints".into(), json!(endpoints));
     }
     let secret = names::app_secret(&address.name);
@@ -56,8 +65,14 @@ pub fn report(db: &SampleDb, seen: &Observed, applied: &Applied, settings: &Sett
         status.insert("binding".into(), json!(binding));
     }
     let generation = db.metadata.generation.unwrap_or_default();
-    status.insert("conditions".into(), json!([finding.condition(before.conditions, generation, now)]));
-    Report { status, events: event(&finding, before.conditions).into_iter().collect() }
+    status.insert(
+        "conditions".into(),
+        json!([finding.condition(before.conditions, generation, now)]),
+    );
+    Report {
+        status,
+        events: event(&finding, before.conditions).into_iter().collect(),
+    }
 }
 
 /// What was said last time.
@@ -80,11 +95,14 @@ impl<'a> Before<'a> {
     /// The same again: of what is left alone, nothing new is known.
     fn again(&self, db: &SampleDb, now: Timestamp) -> Report {
         let paused = || {
-            let message = "spec.paused is true: nothing was published yet, and nothing is until it is false again";
+            let message =
+                "spec.paused is true: nothing was published yet, and nothing is until it is false again";
             let finding = Finding::new(ConditionType::Published, false, reasons::PAUSED, message);
             finding.condition(self.conditions, db.metadata.generation.unwrap_or_default(), now)
         };
-        let condition = conditions::find(self.conditions, ConditionType::Published).cloned().unwrap_or_else(paused);
+        let condition = conditions::find(self.conditions, ConditionType::Published)
+            .cloned()
+            .unwrap_or_else(paused);
         let mut status = Map::from_iter([("conditions".to_owned(), json!([condition]))]);
         if let Some(endpoints) = self.endpoints {
             status.insert("endpoints".into(), json!(endpoints));
@@ -92,7 +110,10 @@ impl<'a> Before<'a> {
         if let Some(binding) = self.binding {
             status.insert("binding".into(), json!(binding));
         }
-        Report { status, events: Vec::new() }
+        Report {
+            status,
+            events: Vec::new(),
+        }
     }
 }
 
@@ -100,7 +121,7 @@ impl<'a> Before<'a> {
 fn published(db: &SampleDb, seen: &Observed, applied: &Applied, before: &Before<'_>) -> Finding {
     let no = |reason, message: String| Finding::new(ConditionType::Published, false, reason, message);
     let taken = in_the_way(db, seen);
-    if let Some((kind, name, _)) = taken.iter().find(|(_, _, child)| !child.leftover) {
+    if let Some((kind, name, _)) = taken.iter().find(|(_, _, child)| child.owner == Owner::Stranger) {
         let message = format!(
             "the {kind} {name} was not made for this SampleDB and is left as it is: delete or rename it, or give the SampleDB another name"
         );
@@ -127,7 +148,10 @@ fn published(db: &SampleDb, seen: &Observed, applied: &Applied, before: &Before<
     let name = db.metadata.name.clone().unwrap_or_default();
     let balancer = db.spec.services.rw.type_ == ServiceType::LoadBalancer;
     let message = if balancer && seen.rw.as_ref().is_none_or(|rw| rw.external.is_empty()) {
-        format!("Services, Secret and ConfigMap are there; the load balancer of {} has no address yet", names::rw(&name))
+        format!(
+            "Services, Secret and ConfigMap are there; the load balancer of {} has no address yet",
+            names::rw(&name)
+        )
     } else {
         format!("clients connect with the Secret {}", names::app_secret(&name))
     };
@@ -135,20 +159,32 @@ fn published(db: &SampleDb, seen: &Observed, applied: &Applied, before: &Before<
 }
 
 fn refused(refusal: &Refusal, before: &Before<'_>) -> Finding {
-    let Refusal { kind, name, class, message } = refusal;
-    let lasting = matches!(class, ErrorClass::Invalid | ErrorClass::Forbidden | ErrorClass::Bug);
+    let Refusal {
+        kind,
+        name,
+        class,
+        message,
+    } = refusal;
+    let lasting = matches!(
+        class,
+        ErrorClass::Invalid | ErrorClass::Forbidden | ErrorClass::Bug
+    );
     if lasting {
         let message = format!("the {kind} {name} was refused: {message}");
         return Finding::new(ConditionType::Published, false, reasons::REFUSED, message);
     }
     // What was there before is not gone because one write did not succeed.
-    match conditions::find(before.conditions, ConditionType::Published).filter(|c| c.status == Status::True.as_str()) {
-        Some(kept) => Finding::new(ConditionType::Published, true, reasons::PUBLISHED, kept.message.clone()),
-        None => {
-            let message = format!("the {kind} {name} could not be written yet: {message}");
-            Finding::new(ConditionType::Published, false, reasons::PENDING, message)
-        }
+    let kept = conditions::find(before.conditions, ConditionType::Published);
+    if let Some(kept) = kept.filter(|c| c.status == Status::True.as_str()) {
+        return Finding::new(
+            ConditionType::Published,
+            true,
+            reasons::PUBLISHED,
+            kept.message.clone(),
+        );
     }
+    let message = format!("the {kind} {name} could not be written yet: {message}");
+    Finding::new(ConditionType::Published, false, reasons::PENDING, message)
 }
 
 /// The first child that should be there and is not.
@@ -168,16 +204,28 @@ fn missing(db: &SampleDb, applied: &Applied) -> Option<String> {
         "ConfigMap" => is_there::<ConfigMap>(applied, name),
         _ => is_there::<Service>(applied, name),
     };
-    wanted.iter().find(|child| !there(child)).map(|(kind, name)| format!("the {kind} {name}"))
+    wanted
+        .iter()
+        .find(|child| !there(child))
+        .map(|(kind, name)| format!("the {kind} {name}"))
 }
 
 fn is_there<K: Resource<DynamicType = ()>>(applied: &Applied, name: &str) -> bool {
-    applied.objects.contains_key(&(K::kind(&()).into_owned(), name.to_owned()))
+    applied
+        .objects
+        .contains_key(&(K::kind(&()).into_owned(), name.to_owned()))
 }
 
 fn endpoints(db: &SampleDb, seen: &Observed, applied: &Applied, address: &Address) -> Endpoints {
-    let endpoint = |host: &str, external| Endpoint { host: host.to_owned(), port: POSTGRES_PORT, external };
-    let r = address.r_host.as_ref().filter(|_| is_there::<Service>(applied, &names::r(&address.name)));
+    let endpoint = |host: &str, external| Endpoint {
+        host: host.to_owned(),
+        port: POSTGRES_PORT,
+        external,
+    };
+    let r = address
+        .r_host
+        .as_ref()
+        .filter(|_| is_there::<Service>(applied, &names::r(&address.name)));
     Endpoints {
         uid: db.metadata.uid.clone().unwrap_or_default(),
         rw: endpoint(&address.host, external(db, seen)),
@@ -190,7 +238,11 @@ fn endpoints(db: &SampleDb, seen: &Observed, applied: &Applied, address: &Addres
 /// The names the user gave, then what the load balancer says; each once.
 fn external(db: &SampleDb, seen: &Observed) -> Vec<String> {
     let rw = &db.spec.services.rw;
-    let balancer = seen.rw.iter().filter(|_| rw.type_ == ServiceType::LoadBalancer).flat_map(|s| &s.external);
+    let balancer = seen
+        .rw
+        .iter()
+        .filter(|_| rw.type_ == ServiceType::LoadBalancer)
+        .flat_map(|s| &s.external);
     let mut found: Vec<String> = Vec::new();
     for name in rw.external_names.iter().chain(balancer) {
         if !found.contains(name) {
@@ -202,7 +254,10 @@ fn external(db: &SampleDb, seen: &Observed) -> Vec<String> {
 }
 
 /// An event where the answer changed.
-fn event(finding: &Finding, before: &[k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition]) -> Option<Note> {
+fn event(
+    finding: &Finding,
+    before: &[k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition],
+) -> Option<Note> {
     let was = conditions::find(before, ConditionType::Published);
     if was.is_some_and(|c| c.status == finding.status.as_str() && c.reason == finding.reason) {
         return None;
@@ -212,7 +267,12 @@ fn event(finding: &Finding, before: &[k8s_openapi::apimachinery::pkg::apis::meta
         reasons::NAME_COLLISION | reasons::REFUSED => true,
         _ => return None,
     };
-    Some(Note { warning, reason: finding.reason, action: "Publish", message: finding.message.clone() })
+    Some(Note {
+        warning,
+        reason: finding.reason,
+        action: "Publish",
+        message: finding.message.clone(),
+    })
 }
 
 #[cfg(test)]
@@ -226,18 +286,37 @@ mod tests {
     /// One pass in which the API server does all that was planned, but for what `refused` says.
     fn pass(db: &SampleDb, seen: &Observed, refused: Vec<Refusal>) -> Report {
         let plan = decide(db, seen, &testing::settings(), testing::now());
-        let kept = plan.apply.iter().filter(|d| !refused.iter().any(|r| r.name == d.name()));
-        let objects = kept.map(|d| ((d.resource.kind.clone(), d.name().to_owned()), d.object.clone())).collect();
-        report(db, seen, &Applied { objects, refused }, &testing::settings(), testing::now())
+        let kept = plan
+            .apply
+            .iter()
+            .filter(|d| !refused.iter().any(|r| r.name == d.name()));
+        let objects = kept
+            .map(|d| ((d.resource.kind.clone(), d.name().to_owned()), d.object.clone()))
+            .collect();
+        report(
+            db,
+            seen,
+            &Applied { objects, refused },
+            &testing::settings(),
+            testing::now(),
+        )
     }
 
     fn condition(report: &Report) -> (String, String) {
         let condition = &report.status["conditions"][0];
-        (condition["status"].as_str().unwrap().into(), condition["reason"].as_str().unwrap().into())
+        (
+            condition["status"].as_str().unwrap().into(),
+            condition["reason"].as_str().unwrap().into(),
+        )
     }
 
     fn refusal(name: &str, class: ErrorClass) -> Refusal {
-        Refusal { kind: "Secret".into(), name: name.into(), class, message: "exceeded quota".into() }
+        Refusal {
+            kind: "Secret".into(),
+            name: name.into(),
+            class,
+            message: "exceeded quota".into(),
+        }
     }
 
     /// The SampleDB after this report was written.
@@ -268,10 +347,19 @@ mod tests {
 
     #[test]
     fn before_the_credentials_the_host_is_known_and_the_secret_is_not_promised() {
-        let seen = Observed { credentials: Some(Err("the Secret orders-owner".into())), ..Observed::default() };
+        let seen = Observed {
+            credentials: Some(Err("the Secret orders-owner".into())),
+            ..Observed::default()
+        };
         let report = pass(&testing::db(), &seen, Vec::new());
-        assert_eq!(condition(&report), ("False".into(), "WaitingForProvisioner".into()));
-        assert_eq!(report.status["conditions"][0]["message"], "waiting for the Secret orders-owner");
+        assert_eq!(
+            condition(&report),
+            ("False".into(), "WaitingForProvisioner".into())
+        );
+        assert_eq!(
+            report.status["conditions"][0]["message"],
+            "waiting for the Secret orders-owner"
+        );
         assert!(report.status.contains_key("endpoints") && !report.status.contains_key("binding"));
         assert!(report.events.is_empty(), "waiting is no event");
     }
@@ -282,15 +370,23 @@ mod tests {
         seen.app = Some(testing::child("another"));
         let report = pass(&testing::db(), &seen, Vec::new());
         assert_eq!(condition(&report), ("False".into(), "NameCollision".into()));
-        assert!(report.status["conditions"][0]["message"].as_str().unwrap().contains("Secret orders-app"));
+        assert!(
+            report.status["conditions"][0]["message"]
+                .as_str()
+                .unwrap()
+                .contains("Secret orders-app")
+        );
         assert!(report.events[0].warning);
     }
 
     #[test]
     fn what_a_former_sampledb_left_is_waited_for_and_alarms_nobody() {
         let mut seen = testing::complete(UID);
-        seen.rw = Some(ServiceView { child: testing::child("gone"), external: Vec::new() });
-        seen.rw.as_mut().unwrap().child.leftover = true;
+        seen.rw = Some(ServiceView {
+            child: testing::child("gone"),
+            external: Vec::new(),
+        });
+        seen.rw.as_mut().unwrap().child.owner = Owner::Gone;
         let report = pass(&testing::db(), &seen, Vec::new());
         assert_eq!(condition(&report), ("False".into(), "WaitingForRemoval".into()));
         assert!(report.events.is_empty());
@@ -301,7 +397,10 @@ mod tests {
         let refused = vec![refusal("orders-app", ErrorClass::Forbidden)];
         let report = pass(&testing::db(), &testing::fresh(), refused);
         assert_eq!(condition(&report), ("False".into(), "Refused".into()));
-        assert_eq!(report.status["conditions"][0]["message"], "the Secret orders-app was refused: exceeded quota");
+        assert_eq!(
+            report.status["conditions"][0]["message"],
+            "the Secret orders-app was refused: exceeded quota"
+        );
     }
 
     #[test]
@@ -319,7 +418,11 @@ mod tests {
         let db = after(testing::db_with("  paused: true"), &published);
         let report = pass(&db, &Observed::default(), Vec::new());
         assert_eq!(report.status, published.status);
-        let never = pass(&testing::db_with("  paused: true"), &Observed::default(), Vec::new());
+        let never = pass(
+            &testing::db_with("  paused: true"),
+            &Observed::default(),
+            Vec::new(),
+        );
         assert_eq!(condition(&never), ("False".into(), "Paused".into()));
     }
 
@@ -328,7 +431,7 @@ mod tests {
         let published = pass(&testing::db(), &testing::complete(UID), Vec::new());
         let mut db = after(testing::db(), &published);
         db.metadata.uid = Some("new".into());
-        let report = pass(&db, &testing::complete(UID), Vec::new());
+        let report = pass(&db, &testing::complete("another"), Vec::new());
         assert!(!report.status.contains_key("endpoints"));
     }
 
@@ -337,12 +440,27 @@ mod tests {
         let db = testing::db_with("  services: {rw: {type: LoadBalancer, externalNames: [db.example.org]}}");
         let mut seen = testing::complete(UID);
         let waiting = pass(&db, &seen, Vec::new());
-        assert_eq!(condition(&waiting).0, "True", "inside the cluster it is published");
-        assert!(waiting.status["conditions"][0]["message"].as_str().unwrap().contains("no address yet"));
+        assert_eq!(
+            condition(&waiting).0,
+            "True",
+            "inside the cluster it is published"
+        );
+        assert!(
+            waiting.status["conditions"][0]["message"]
+                .as_str()
+                .unwrap()
+                .contains("no address yet")
+        );
         let external = vec!["192.0.2.7".to_owned(), "db.example.org".to_owned()];
-        seen.rw = Some(ServiceView { child: testing::child(UID), external });
+        seen.rw = Some(ServiceView {
+            child: testing::child(UID),
+            external,
+        });
         let ready = pass(&db, &seen, Vec::new());
-        assert_eq!(ready.status["endpoints"]["rw"]["external"], json!(["db.example.org", "192.0.2.7"]));
+        assert_eq!(
+            ready.status["endpoints"]["rw"]["external"],
+            json!(["db.example.org", "192.0.2.7"])
+        );
     }
 
     #[test]
@@ -350,7 +468,11 @@ mod tests {
         let (db, mut seen) = (testing::db(), testing::fresh());
         let plan = decide(&db, &seen, &testing::settings(), testing::now());
         for desired in plan.apply.iter().filter(|d| d.resource.kind != "Secret") {
-            assert!(!shows(&desired.object.to_string(), testing::PASSWORD), "{}", desired.name());
+            assert!(
+                !shows(&desired.object.to_string(), testing::PASSWORD),
+                "{}",
+                desired.name()
+            );
         }
         seen.app = Some(testing::child("another"));
         for refused in [vec![], vec![refusal("orders-app", ErrorClass::Invalid)]] {

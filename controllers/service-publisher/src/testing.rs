@@ -6,7 +6,7 @@ use sampledb_shared::api::SampleDb;
 use sampledb_shared::domain::labels;
 use sampledb_shared::runtime::{Seen, Sensitive};
 
-use crate::observe::{Child, Credentials, Observed, ServiceView};
+use crate::observe::{Child, Credentials, Observed, Owner, ServiceView};
 use crate::settings::Settings;
 
 pub const UID: &str = "0b6e1f5c-2f3b-4a6d-9d0e-6a7b8c9d0e1f";
@@ -36,7 +36,9 @@ pub fn now() -> Timestamp {
 }
 
 pub fn settings() -> Settings {
-    Settings { cluster_domain: "cluster.local".into() }
+    Settings {
+        cluster_domain: "cluster.local".into(),
+    }
 }
 
 pub fn meta(name: &str, made_for: &str) -> ObjectMeta {
@@ -56,23 +58,40 @@ pub fn child(made_for: &str) -> Child {
         deleting: false,
         fingerprint: "f".into(),
     };
-    Child { seen, leftover: false }
+    Child {
+        seen,
+        owner: if made_for == UID {
+            Owner::Us
+        } else {
+            Owner::Stranger
+        },
+    }
 }
 
 pub fn credentials() -> Credentials {
     let ca = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
-    Credentials { username: "app".into(), password: Sensitive::new(PASSWORD), ca: ca.into() }
+    Credentials {
+        username: "app".into(),
+        password: Sensitive::new(PASSWORD),
+        ca: ca.into(),
+    }
 }
 
 /// Nothing is there but what the provisioner made.
 pub fn fresh() -> Observed {
-    Observed { credentials: Some(Ok(credentials())), ..Observed::default() }
+    Observed {
+        credentials: Some(Ok(credentials())),
+        ..Observed::default()
+    }
 }
 
 /// Everything is there, made for the SampleDB with this UID.
 pub fn complete(made_for: &str) -> Observed {
     Observed {
-        rw: Some(ServiceView { child: child(made_for), external: Vec::new() }),
+        rw: Some(ServiceView {
+            child: child(made_for),
+            external: Vec::new(),
+        }),
         pods: Some(child(made_for)),
         r: None,
         connection: Some(child(made_for)),

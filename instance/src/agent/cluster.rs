@@ -31,7 +31,7 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
     /// The API server refused or could not be reached.
-    #[error("{what}: {source}")]
+    #[error("{what}: {}", said(source))]
     Api {
         /// What was asked for.
         what: String,
@@ -54,6 +54,19 @@ pub enum ClusterError {
     /// A patch could not be made.
     #[error("a patch could not be made: {0}")]
     Patch(#[from] serde_json::Error),
+}
+
+/// The API server's own words where there are some; the library prints the whole answer twice.
+pub fn said(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => format!("{} ({} {})", status.message, status.code, status.reason),
+        other => {
+            let cause = std::error::Error::source(other)
+                .map(|s| format!(": {s}"))
+                .unwrap_or_default();
+            format!("{other}{cause}")
+        }
+    }
 }
 
 impl ClusterError {

@@ -79,15 +79,31 @@ pub fn is_about_configuration(error: &str) -> bool {
     .any(|w| error.contains(w))
 }
 
-/// PostgreSQL's words as lines for `status.instances[].parameterErrors`: what is empty goes, what is too much too.
+/// PostgreSQL's words as lines for `status.instances[].parameterErrors`: without time and process number, which would
+/// make the same error a new one, and without the line that only counts the others.
 pub fn lines(error: &str) -> Vec<String> {
-    error
-        .lines()
-        .map(str::trim)
-        .filter(|l| !l.is_empty())
+    let all: Vec<&str> = error.lines().map(words).filter(|l| !l.is_empty()).collect();
+    let told: Vec<&str> = all
+        .iter()
+        .copied()
+        .filter(|l| !l.ends_with("contains errors"))
+        .collect();
+    let lines = if told.is_empty() { all } else { told };
+    lines
+        .into_iter()
         .take(16)
         .map(|l| sampledb_shared::domain::conditions::truncated(l, 1024))
         .collect()
+}
+
+/// A line of PostgreSQL's log from its message on.
+fn words(line: &str) -> &str {
+    let severities = ["LOG:", "FATAL:", "ERROR:", "WARNING:", "PANIC:"];
+    let begins = severities
+        .iter()
+        .filter_map(|s| line.find(s).map(|at| at + s.len()))
+        .min();
+    line[begins.unwrap_or(0)..].trim()
 }
 
 #[cfg(test)]
@@ -193,6 +209,19 @@ mod tests {
             }),
             Step::Establish
         );
+    }
+
+    #[test]
+    fn the_same_error_reads_the_same_each_time() {
+        let said = "2026-12-02 01:33:16.640 GMT [26527] LOG:  unrecognized configuration parameter \"x\" in file \
+                    \"postgresql.conf\" line 15\n2026-12-02 01:33:16.643 GMT [26527] FATAL:  configuration file \
+                    \"postgresql.conf\" contains errors\n";
+        assert_eq!(
+            lines(said),
+            ["unrecognized configuration parameter \"x\" in file \"postgresql.conf\" line 15"]
+        );
+        assert_eq!(lines("FATAL:  configuration file \"a\" contains errors").len(), 1);
+        assert_eq!(lines("pg_hba.conf: no"), ["pg_hba.conf: no"]);
     }
 
     #[test]

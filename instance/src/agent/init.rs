@@ -15,7 +15,7 @@ use sampledb_shared::domain::conditions::truncated;
 use sampledb_shared::domain::names::paths;
 use sha2::{Digest, Sha256};
 use tokio_postgres::config::SslMode;
-use tokio_postgres::error::{DbError, ErrorPosition};
+use tokio_postgres::error::ErrorPosition;
 use tokio_postgres::{Client, Config};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -290,14 +290,9 @@ fn words(error: &tokio_postgres::Error, name: &str, script: &str) -> String {
         db.message(),
         db.code().code()
     );
-    for (label, part) in [
-        ("detail", DbError::detail(db)),
-        ("hint", db.hint()),
-        ("where", db.where_()),
-    ] {
-        if let Some(part) = part {
-            let _ = write!(text, "; {label}: {part}");
-        }
+    // Not the detail and the context: they quote rows and statements, and everybody reads the status.
+    if let Some(hint) = db.hint() {
+        let _ = write!(text, "; hint: {hint}");
     }
     text
 }

@@ -254,3 +254,159 @@ async fn write_all(mut write: OwnedWriteHalf, mut messages: mpsc::UnboundedRecei
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+    use crate::control::{Data, Postgres, Storage};
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("agent-link-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    fn agent(folder: &Path) -> Runner {
+        let uid = rustix::process::getuid().as_raw();
+        listen(&folder.join("runner.sock"), folder.join("runner.key"), uid).unwrap()
+    }
+
+    /// A runner played by the test.
+    struct Played {
+        lines: tokio::io::Lines<BufReader<OwnedReadHalf>>,
+        write: OwnedWriteHalf,
+    }
+
+    impl Played {
+        async fn hello(folder: &Path, key: Option<&str>) -> Self {
+            let (read, write) = UnixStream::connect(folder.join("runner.sock"))
+                .await
+                .unwrap()
+                .into_split();
+            let mut played = Self {
+                lines: BufReader::new(read).lines(),
+                write,
+            };
+            played
+                .say(&FromRunner::Hello {
+                    key: key.map(str::to_owned),
+                })
+                .await;
+            played
+        }
+
+        async fn say(&mut self, message: &FromRunner) {
+            let text = serde_json::to_string(message).unwrap() + "\n";
+            self.write.write_all(text.as_bytes()).await.unwrap();
+        }
+
+        async fn hears(&mut self) -> Option<FromAgent> {
+            self.lines
+                .next_line()
+                .await
+                .unwrap()
+                .map(|l| serde_json::from_str(&l).unwrap())
+        }
+
+        async fn key(&mut self) -> Option<String> {
+            match self.hears().await? {
+                FromAgent::Welcome { key } => Some(key),
+                other => panic!("{other:?} instead of a welcome"),
+            }
+        }
+    }
+
+    fn state() -> State {
+        State {
+            postgres: Postgres::Running,
+            data: Data::Empty,
+            member: None,
+            storage: Storage::Ok,
+            ending: false,
+            config_hash: None,
+            certificates_changed: false,
+            refused: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_program_of_sql_never_takes_the_runners_place() {
+        let folder = folder("place");
+        let agent = agent(&folder);
+        let mut runner = Played::hello(&folder, None).await;
+        let key = runner.key().await.unwrap();
+        assert_eq!(
+            Played::hello(&folder, None).await.key().await,
+            None,
+            "let in beside the runner"
+        );
+        assert_eq!(
+            Played::hello(&folder, Some("guessed")).await.key().await,
+            None,
+            "let in with a wrong key"
+        );
+        let mut again = Played::hello(&folder, Some(&key)).await;
+        assert_eq!(
+            again.key().await.as_ref(),
+            Some(&key),
+            "the runner is not let in again"
+        );
+        again.say(&FromRunner::State(state())).await;
+        agent.state().wait_for(Option::is_some).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn after_the_agents_restart_the_runner_wins_over_a_program_that_was_faster() {
+        let folder = folder("restart");
+        let key = {
+            let _first = agent(&folder);
+            Played::hello(&folder, None).await.key().await.unwrap()
+        };
+        let agent = agent(&folder);
+        let mut program = Played::hello(&folder, None).await;
+        let mut runner = Played::hello(&folder, Some(&key)).await;
+        assert_eq!(runner.key().await, Some(key));
+        assert_eq!(program.key().await, None);
+        runner.say(&FromRunner::State(state())).await;
+        agent.state().wait_for(Option::is_some).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_request_ends_when_the_runner_goes_away() {
+        let folder = folder("request");
+        let agent = agent(&folder);
+        let mut runner = Played::hello(&folder, None).await;
+        runner.key().await.unwrap();
+        let (answer, ()) = tokio::join!(agent.request(Command::Reload), async {
+            let Some(FromAgent::Request(request)) = runner.hears().await else {
+                panic!("no request")
+            };
+            runner
+                .say(&FromRunner::Reply(Reply {
+                    id: request.id,
+                    error: Some("no".into()),
+                }))
+                .await;
+        });
+        assert_eq!(answer, Err(RequestError::Refused("no".into())));
+        let (answer, ()) = tokio::join!(agent.request(Command::Reload), async {
+            runner.hears().await;
+            drop(runner);
+        });
+        assert_eq!(answer, Err(RequestError::NotConnected));
+        assert_eq!(
+            agent.request(Command::Reload).await,
+            Err(RequestError::NotConnected)
+        );
+    }
+
+    #[tokio::test]
+    async fn another_user_is_turned_away() {
+        let folder = folder("user");
+        let uid = rustix::process::getuid().as_raw() + 1;
+        let _agent = listen(&folder.join("runner.sock"), folder.join("runner.key"), uid).unwrap();
+        assert_eq!(Played::hello(&folder, None).await.key().await, None);
+    }
+}

@@ -83,7 +83,10 @@ impl Notes {
         tokio::spawn(async move {
             match tokio::time::timeout(PATIENCE, events.create(&PostParams::default(), &event)).await {
                 Ok(Ok(_)) => {}
-                Ok(Err(error)) => tracing::info!(%error, "an event could not be written"),
+                Ok(Err(error)) => tracing::info!(
+                    error = super::cluster::said(&error),
+                    "an event could not be written"
+                ),
                 Err(_) => tracing::info!("an event could not be written in time"),
             }
         });
@@ -92,14 +95,15 @@ impl Notes {
     fn event(&self, fact: Fact, note: &str) -> Event {
         let settings = self.cluster.settings();
         let (type_, reason, action) = fact.words();
+        let now = clock::wall();
         Event {
             metadata: ObjectMeta {
-                generate_name: Some(format!("{}.", settings.name)),
+                name: Some(format!("{}.{:x}", settings.name, now.as_nanosecond())),
                 namespace: Some(settings.namespace.clone()),
                 ..ObjectMeta::default()
             },
             action: Some(action.to_owned()),
-            event_time: Some(MicroTime(clock::wall())),
+            event_time: Some(MicroTime(now)),
             note: Some(truncated(note, LONGEST_NOTE)),
             reason: Some(reason.to_owned()),
             regarding: Some(ObjectReference {

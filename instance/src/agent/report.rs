@@ -29,6 +29,8 @@ pub enum Standing {
     Open,
     /// It was stopped, and there is no successor.
     Stopped,
+    /// It was open, and does not run.
+    Down,
 }
 
 /// What is to be said.
@@ -42,37 +44,23 @@ pub struct Said {
 
 /// The findings of a standing; empty when nothing is said.
 pub fn findings(standing: Standing, me: &str) -> Vec<Finding> {
-    let (elected, replicating) = match standing {
+    let (open, reason, message) = match standing {
         Standing::Silent => return Vec::new(),
-        Standing::Open => (
-            Finding::new(
-                ConditionType::PrimaryElected,
-                true,
-                "Open",
-                format!("{me} takes writes"),
-            ),
-            Finding::new(
-                ConditionType::Replicating,
-                true,
-                "SingleInstance",
-                "there is one instance, and nothing to replicate to",
-            ),
-        ),
+        Standing::Open => (true, "Open", format!("{me} takes writes")),
         Standing::Stopped => (
-            Finding::new(
-                ConditionType::PrimaryElected,
-                false,
-                "Stopped",
-                format!("{me} was stopped; nothing takes writes"),
-            ),
-            Finding::new(
-                ConditionType::Replicating,
-                true,
-                "SingleInstance",
-                "there is one instance, and nothing to replicate to",
-            ),
+            false,
+            "Stopped",
+            format!("{me} was stopped; nothing takes writes"),
+        ),
+        Standing::Down => (
+            false,
+            "Stopped",
+            format!("PostgreSQL in {me} does not run; status.instances says why, and what to do"),
         ),
     };
+    let alone = "there is one instance, and nothing to replicate to";
+    let elected = Finding::new(ConditionType::PrimaryElected, open, reason, message);
+    let replicating = Finding::new(ConditionType::Replicating, true, "SingleInstance", alone);
     vec![elected, replicating]
 }
 
@@ -237,7 +225,7 @@ mod tests {
 
     #[test]
     fn every_condition_of_the_agents_is_in_every_write() {
-        for standing in [Standing::Open, Standing::Stopped] {
+        for standing in [Standing::Open, Standing::Stopped, Standing::Down] {
             let types: Vec<_> = findings(standing, "a-0").iter().map(|f| f.type_).collect();
             assert_eq!(types, AGENT.conditions);
         }

@@ -8,7 +8,11 @@ use sampledb_instance::agent;
 use sampledb_shared::telemetry::logs;
 
 #[derive(Parser)]
-#[command(name = "sampledb-agent", version, about = "The agent beside a PostgreSQL of a SampleDB")]
+#[command(
+    name = "sampledb-agent",
+    version,
+    about = "The agent beside a PostgreSQL of a SampleDB"
+)]
 struct Arguments {
     /// What is logged: error, warn, info, debug or trace, or target=level pairs.
     #[arg(long, env = "SAMPLEDB_LOG", default_value = "info", global = true)]
@@ -44,7 +48,9 @@ fn main() -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     // One thread is enough, and costs the least memory.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         match arguments.program {
             Program::Run(settings) => agent::run(*settings).await.map(|()| ExitCode::SUCCESS),

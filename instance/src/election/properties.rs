@@ -39,7 +39,6 @@ fn a_new_database_opens_in_this_order() {
         [
             "electing",
             "remember",
-            "remember",
             "elected",
             "remember",
             "initdb",

@@ -104,9 +104,18 @@ fn first_write(s: &Sight<'_>) -> Option<Action> {
 /// member promised there means nothing in this register.
 fn new_member(s: &Sight<'_>) -> Option<Action> {
     let claim = s.claim?;
-    s.member()
-        .is_none()
-        .then(|| Action::Remember(blocks::member(s.uid, &claim.uid)))
+    if s.member().is_some() {
+        return None;
+    }
+    // A candidate promises in the same write.
+    let standing = s
+        .block()
+        .filter(|b| b.phase == ElectionPhase::Electing && s.session.candidate == Some(b.term));
+    let promised = standing.map_or(0, |b| b.term);
+    Some(Action::Remember(Member {
+        promised,
+        ..blocks::member(s.uid, &claim.uid)
+    }))
 }
 
 /// The steps of a term.

@@ -24,7 +24,9 @@ pub struct ControlData {
 
 /// The output lacks something.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("pg_controldata gave no usable {field:?}; is the data directory damaged, or the program of another major?")]
+#[error(
+    "pg_controldata gave no usable {field:?}; is the data directory damaged, or the program of another major?"
+)]
 pub struct Incomplete {
     /// The line that is absent or malformed.
     pub field: &'static str,
@@ -33,14 +35,22 @@ pub struct Incomplete {
 /// Reads the output of `LC_ALL=C pg_controldata`.
 pub fn parse(output: &str) -> Result<ControlData, Incomplete> {
     let line = |field: &'static str| {
-        let found = output.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        let found = output
+            .lines()
+            .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
         found.map(str::trim).ok_or(Incomplete { field })
     };
     Ok(ControlData {
-        system_id: line(SYSTEM_ID)?.parse().map_err(|_| Incomplete { field: SYSTEM_ID })?,
+        system_id: line(SYSTEM_ID)?
+            .parse()
+            .map_err(|_| Incomplete { field: SYSTEM_ID })?,
         state: line("Database cluster state")?.to_owned(),
-        checkpoint: line(CHECKPOINT)?.parse().map_err(|_| Incomplete { field: CHECKPOINT })?,
-        timeline: line(TIMELINE)?.parse().map_err(|_| Incomplete { field: TIMELINE })?,
+        checkpoint: line(CHECKPOINT)?
+            .parse()
+            .map_err(|_| Incomplete { field: CHECKPOINT })?,
+        timeline: line(TIMELINE)?
+            .parse()
+            .map_err(|_| Incomplete { field: TIMELINE })?,
         data_checksums: line(CHECKSUMS)? != "0",
     })
 }
@@ -75,8 +85,16 @@ Data page checksum version:           1
 
     #[test]
     fn a_damaged_control_file_is_an_error_and_never_a_guess() {
-        for field in ["Database system identifier", "Latest checkpoint location", "Latest checkpoint's TimeLineID"] {
-            let without: String = OUTPUT.lines().filter(|l| !l.starts_with(field)).flat_map(|l| [l, "\n"]).collect();
+        for field in [
+            "Database system identifier",
+            "Latest checkpoint location",
+            "Latest checkpoint's TimeLineID",
+        ] {
+            let without: String = OUTPUT
+                .lines()
+                .filter(|l| !l.starts_with(field))
+                .flat_map(|l| [l, "\n"])
+                .collect();
             assert_eq!(parse(&without).unwrap_err().field, field);
             let broken = OUTPUT.replace(&format!("{field}:"), &format!("{field}: ?"));
             assert_eq!(parse(&broken).unwrap_err().field, field);

@@ -56,7 +56,19 @@ mod tests {
 
     #[test]
     fn what_is_no_position_is_never_taken_for_one() {
-        for text in ["", "/", "0", "0/", "/0", "0/+1", "0/ 1", "0/123456789", "g/0", "0/0/0", "-1/0"] {
+        for text in [
+            "",
+            "/",
+            "0",
+            "0/",
+            "/0",
+            "0/+1",
+            "0/ 1",
+            "0/123456789",
+            "g/0",
+            "0/0/0",
+            "-1/0",
+        ] {
             assert!(text.parse::<Lsn>().is_err(), "{text:?}");
         }
     }

@@ -15,10 +15,14 @@ pub struct Programs {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
     /// Not where they were said to be.
-    #[error("there is no program `postgres` in {0}; correct --bin-dir, or use an image with PostgreSQL in it")]
+    #[error(
+        "there is no program `postgres` in {0}; correct --bin-dir, or use an image with PostgreSQL in it"
+    )]
     InFolder(PathBuf),
     /// The data directory needs a major that is not installed.
-    #[error("PostgreSQL {major} is not in this image ({PACKAGES}/{major}/bin), and the data directory was made by it; use an image of that major")]
+    #[error(
+        "PostgreSQL {major} is not in this image ({PACKAGES}/{major}/bin), and the data directory was made by it; use an image of that major"
+    )]
     Major {
         /// In PG_VERSION.
         major: u32,
@@ -33,7 +37,9 @@ impl Programs {
     /// A folder that was named wins.
     pub fn find(named: Option<&Path>, major: Option<u32>) -> Result<Self, Missing> {
         match named {
-            Some(folder) if folder.join("postgres").is_file() => Ok(Self { folder: folder.to_owned() }),
+            Some(folder) if folder.join("postgres").is_file() => Ok(Self {
+                folder: folder.to_owned(),
+            }),
             Some(folder) => Err(Missing::InFolder(folder.to_owned())),
             None => Self::find_in(Path::new(PACKAGES), major),
         }
@@ -52,7 +58,10 @@ impl Programs {
             .collect();
         found.sort();
         match major {
-            Some(major) => found.into_iter().find(|(m, _)| *m == major).ok_or(Missing::Major { major }),
+            Some(major) => found
+                .into_iter()
+                .find(|(m, _)| *m == major)
+                .ok_or(Missing::Major { major }),
             None => found.pop().ok_or(Missing::Any),
         }
         .map(|(_, folder)| Self { folder })
@@ -75,10 +84,22 @@ mod tests {
             std::fs::create_dir_all(root.join(major).join("bin")).unwrap();
             std::fs::write(root.join(major).join("bin/postgres"), "").unwrap();
         }
-        assert_eq!(Programs::find_in(&root, None).unwrap().path("initdb"), root.join("17/bin/initdb"));
-        assert_eq!(Programs::find_in(&root, Some(15)).unwrap().path("postgres"), root.join("15/bin/postgres"));
-        assert_eq!(Programs::find_in(&root, Some(16)), Err(Missing::Major { major: 16 }));
-        assert!(matches!(Programs::find(Some(&root), None), Err(Missing::InFolder(_))));
+        assert_eq!(
+            Programs::find_in(&root, None).unwrap().path("initdb"),
+            root.join("17/bin/initdb")
+        );
+        assert_eq!(
+            Programs::find_in(&root, Some(15)).unwrap().path("postgres"),
+            root.join("15/bin/postgres")
+        );
+        assert_eq!(
+            Programs::find_in(&root, Some(16)),
+            Err(Missing::Major { major: 16 })
+        );
+        assert!(matches!(
+            Programs::find(Some(&root), None),
+            Err(Missing::InFolder(_))
+        ));
         std::fs::remove_dir_all(root).unwrap();
     }
 }

@@ -102,7 +102,12 @@ impl Ballast {
 }
 
 fn make(path: &Path, size: u64) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?;
     match fallocate(&file, FallocateFlags::empty(), 0, size) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => fill(&mut file, size)?,
         reserved => reserved?,
@@ -149,7 +154,11 @@ mod tests {
             for moment in [Moment::AtRest, Moment::Running] {
                 if decide(moment, false, free * MIB, 64 * MIB) == Decision::Make {
                     for later in [Moment::AtRest, Moment::Running] {
-                        assert_eq!(decide(later, true, (free - 64) * MIB, 64 * MIB), Decision::Leave, "{free} MiB");
+                        assert_eq!(
+                            decide(later, true, (free - 64) * MIB, 64 * MIB),
+                            Decision::Leave,
+                            "{free} MiB"
+                        );
                     }
                 }
             }

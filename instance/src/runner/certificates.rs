@@ -27,8 +27,12 @@ impl Certificates {
         for folder in [tls, trust] {
             let _ = inotify::add_watch(&watch, folder, changes);
         }
-        let mut certificates =
-            Self { files: vec![tls.join("tls.crt"), trust.join("ca.crt")], watch, in_use: 0, present: 0 };
+        let mut certificates = Self {
+            files: vec![tls.join("tls.crt"), trust.join("ca.crt")],
+            watch,
+            in_use: 0,
+            present: 0,
+        };
         certificates.look();
         certificates.taken();
         Ok(certificates)
@@ -84,8 +88,17 @@ mod tests {
         assert!(!certificates.changed());
         std::os::unix::fs::symlink("..2", tls.join("..data_tmp")).unwrap();
         std::fs::rename(tls.join("..data_tmp"), tls.join("..data")).unwrap();
-        let second = Timespec { tv_sec: 1, tv_nsec: 0 };
-        assert_eq!(poll(&mut [PollFd::from_borrowed_fd(certificates.fd(), PollFlags::IN)], Some(&second)), Ok(1));
+        let second = Timespec {
+            tv_sec: 1,
+            tv_nsec: 0,
+        };
+        assert_eq!(
+            poll(
+                &mut [PollFd::from_borrowed_fd(certificates.fd(), PollFlags::IN)],
+                Some(&second)
+            ),
+            Ok(1)
+        );
         certificates.look();
         assert!(certificates.changed());
         certificates.taken();

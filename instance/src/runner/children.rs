@@ -19,9 +19,17 @@ const LONGEST_OUTPUT: usize = 64 << 10;
 /// Starts the postmaster; its process id.
 pub fn start_postmaster(own: &Path, postgres: &Path, arguments: &[String], log: &Log) -> io::Result<i32> {
     let mut command = Command::new(own);
-    command.arg(BECOME).arg(std::process::id().to_string()).arg(postgres).args(arguments);
+    command
+        .arg(BECOME)
+        .arg(std::process::id().to_string())
+        .arg(postgres)
+        .args(arguments);
     without_settings(&mut command);
-    let child = command.stdin(Stdio::null()).stdout(log.stdio()?).stderr(log.stdio()?).spawn()?;
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(log.stdio()?)
+        .stderr(log.stdio()?)
+        .spawn()?;
     Ok(child.id() as i32)
 }
 
@@ -29,8 +37,13 @@ pub fn start_postmaster(own: &Path, postgres: &Path, arguments: &[String], log: 
 /// when that fails.
 pub fn become_program(mut arguments: impl Iterator<Item = String>) -> io::Error {
     let wrong = || io::Error::from(io::ErrorKind::InvalidInput);
-    let parent = arguments.next().and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw);
-    let Some(program) = arguments.next() else { return wrong() };
+    let parent = arguments
+        .next()
+        .and_then(|pid| pid.parse().ok())
+        .and_then(Pid::from_raw);
+    let Some(program) = arguments.next() else {
+        return wrong();
+    };
     if let Err(e) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return e.into();
     }
@@ -67,14 +80,26 @@ impl Running {
         let (from_program, to_us) = pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&from_program, true)?;
         let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
-        command.env_clear().env("PATH", path).env("LC_ALL", "C").envs(environment.iter().copied());
+        command
+            .env_clear()
+            .env("PATH", path)
+            .env("LC_ALL", "C")
+            .envs(environment.iter().copied());
         let errors = to_us.try_clone()?;
-        let mut child = command.stdin(Stdio::piped()).stdout(to_us).stderr(errors).spawn()?;
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(to_us)
+            .stderr(errors)
+            .spawn()?;
         if let Some(mut stdin) = child.stdin.take() {
             // A script is far shorter than a pipe; a program that ended already says so by its status.
             let _ = stdin.write_all(input.as_bytes());
         }
-        Ok(Self { pid: child.id() as i32, from_program, output: Vec::new() })
+        Ok(Self {
+            pid: child.id() as i32,
+            from_program,
+            output: Vec::new(),
+        })
     }
 
     /// Readable when the program wrote something.
@@ -88,8 +113,10 @@ impl Running {
         loop {
             match rustix::io::read(&self.from_program, &mut bytes) {
                 Ok(0) => return false,
-                Ok(count) if self.output.len() < LONGEST_OUTPUT => self.output.extend_from_slice(&bytes[..count]),
-                Ok(_) => {}
+                Ok(count) => {
+                    let room = LONGEST_OUTPUT.saturating_sub(self.output.len());
+                    self.output.extend_from_slice(&bytes[..count.min(room)]);
+                }
                 Err(_) => return true,
             }
         }
@@ -104,7 +131,20 @@ impl Running {
 /// `psql` as the superuser, on the local socket, in database `postgres`; the script comes on its standard input.
 pub fn psql(psql: &PathBuf, socket_dir: &Path, port: u16) -> Command {
     let mut command = Command::new(psql);
-    command.args(["-X", "-w", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-d", "postgres", "-h"]);
+    command.args([
+        "-X",
+        "-w",
+        "-q",
+        "-A",
+        "-t",
+        "-v",
+        "ON_ERROR_STOP=1",
+        "-U",
+        "postgres",
+        "-d",
+        "postgres",
+        "-h",
+    ]);
     command.arg(socket_dir).arg("-p").arg(port.to_string());
     command
 }

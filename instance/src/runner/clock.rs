@@ -11,5 +11,8 @@ pub fn now() -> u64 {
 
 /// A duration for the kernel.
 pub fn timespec(milliseconds: u64) -> Timespec {
-    Timespec { tv_sec: (milliseconds / 1000) as i64, tv_nsec: ((milliseconds % 1000) * 1_000_000) as i64 }
+    Timespec {
+        tv_sec: (milliseconds / 1000) as i64,
+        tv_nsec: ((milliseconds % 1000) * 1_000_000) as i64,
+    }
 }

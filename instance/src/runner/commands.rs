@@ -32,7 +32,10 @@ impl Runner {
                 }
             }
             FromAgent::Request(request) => {
-                let ticket = Ticket { epoch: self.link.epoch, id: request.id };
+                let ticket = Ticket {
+                    epoch: self.link.epoch,
+                    id: request.id,
+                };
                 match request.command {
                     Command::Remember(member) => {
                         let done = self.remember(member);
@@ -55,7 +58,9 @@ impl Runner {
     /// Begins what waits, as far as it can begin.
     pub(super) fn work(&mut self, now: u64) {
         while self.job.is_none() && matches!(self.server, Server::Down { .. } | Server::Up { .. }) {
-            let Some((ticket, request)) = self.queue.pop_front() else { return };
+            let Some((ticket, request)) = self.queue.pop_front() else {
+                return;
+            };
             match self.begin(ticket, request, now) {
                 Ok(Begun::Done) => self.answer(ticket, Ok(())),
                 Ok(Begun::AnswersLater) => {}
@@ -67,9 +72,12 @@ impl Runner {
     fn begin(&mut self, ticket: Ticket, request: Request, now: u64) -> Result<Begun, String> {
         match request.command {
             // The deadlines went to the fence when the commands arrived.
-            Command::Start { configuration, until: _ } => {
-                self.start(Some(ticket), Some(&configuration), now).map(|()| Begun::AnswersLater)
-            }
+            Command::Start {
+                configuration,
+                until: _,
+            } => self
+                .start(Some(ticket), Some(&configuration), now)
+                .map(|()| Begun::AnswersLater),
             Command::Restart { until: _ } => self.restart(ticket, now).map(|()| Begun::AnswersLater),
             Command::Initdb(wish) => self.initdb(ticket, &wish).map(|()| Begun::AnswersLater),
             Command::Establish(wish) => self.establish(ticket, &wish, now).map(|()| Begun::AnswersLater),
@@ -95,7 +103,8 @@ impl Runner {
         if matches!(self.server, Server::Down { .. }) {
             return Ok(Begun::Done);
         }
-        self.check_access(ticket, before, now).map(|()| Begun::AnswersLater)
+        self.check_access(ticket, before, now)
+            .map(|()| Begun::AnswersLater)
     }
 
     fn remember(&mut self, member: Member) -> Result<(), String> {
@@ -123,12 +132,18 @@ impl Runner {
     /// Answers a request, when the connection that it came by is still there.
     pub(super) fn answer(&mut self, ticket: Ticket, done: Result<(), String>) {
         if let Err(error) = &done {
-            self.log.say(Level::Warn, &format!("refused: {}", error.lines().next().unwrap_or_default()));
+            self.log.say(
+                Level::Warn,
+                &format!("refused: {}", error.lines().next().unwrap_or_default()),
+            );
         }
         if ticket.epoch == self.link.epoch {
             // The agent sees the state that its request led to no later than the answer.
             self.tell();
-            self.send(&FromRunner::Reply(Reply { id: ticket.id, error: done.err() }));
+            self.send(&FromRunner::Reply(Reply {
+                id: ticket.id,
+                error: done.err(),
+            }));
         }
     }
 

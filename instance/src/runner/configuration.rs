@@ -52,7 +52,10 @@ pub fn pinned(options: &Options) -> Vec<String> {
         format!("hba_file={}", pgdata.join(HBA).display()),
         format!("ident_file={}", pgdata.join(IDENT).display()),
     ];
-    settings.into_iter().flat_map(|setting| ["-c".to_owned(), setting]).collect()
+    settings
+        .into_iter()
+        .flat_map(|setting| ["-c".to_owned(), setting])
+        .collect()
 }
 
 /// Whether the configuration has the shape that the contract promises.
@@ -66,10 +69,15 @@ pub fn well_formed(configuration: &Configuration) -> Result<(), Error> {
             return Err(Error::Malformed(format!("{name:?} is not one of {FILES:?}")));
         }
         if content.len() > LONGEST || content.contains('\0') {
-            return Err(Error::Malformed(format!("{name} is longer than {LONGEST} bytes, or holds a NUL")));
+            return Err(Error::Malformed(format!(
+                "{name} is longer than {LONGEST} bytes, or holds a NUL"
+            )));
         }
     }
-    match [MAIN, HBA].into_iter().find(|name| !configuration.files.contains_key(*name)) {
+    match [MAIN, HBA]
+        .into_iter()
+        .find(|name| !configuration.files.contains_key(*name))
+    {
         Some(missing) => Err(Error::Malformed(format!("{missing} is missing"))),
         None => Ok(()),
     }
@@ -90,7 +98,14 @@ pub fn check(configuration: &Configuration, options: &Options, programs: &Progra
         .arg("-D")
         .arg(options.pgdata())
         .args(pinned(options))
-        .args(["-c", &setting("config_file", MAIN), "-c", &setting("hba_file", HBA), "-C", "shared_buffers"])
+        .args([
+            "-c",
+            &setting("config_file", MAIN),
+            "-c",
+            &setting("hba_file", HBA),
+            "-C",
+            "shared_buffers",
+        ])
         .env_clear()
         .env("LC_ALL", "C")
         .output()
@@ -101,9 +116,15 @@ pub fn check(configuration: &Configuration, options: &Options, programs: &Progra
         return Ok(());
     }
     let mut tail = Tail::default();
-    String::from_utf8_lossy(&output.stderr).lines().for_each(|line| tail.push(line));
+    String::from_utf8_lossy(&output.stderr)
+        .lines()
+        .for_each(|line| tail.push(line));
     let text = tail.text().replace(&format!("{}/", folder.display()), "");
-    Err(Error::Refused(if text.is_empty() { format!("postgres -C: {}", output.status) } else { text }))
+    Err(Error::Refused(if text.is_empty() {
+        format!("postgres -C: {}", output.status)
+    } else {
+        text
+    }))
 }
 
 /// The hash of the configuration in PGDATA; `None` when there is none, or a half-replaced one.
@@ -131,12 +152,16 @@ pub fn fallback(options: &Options) -> Result<Option<Configuration>, durable::Fai
 /// PostgreSQL started with the configuration in PGDATA: it is the one to fall back to.
 pub fn prove(options: &Options) -> Result<(), durable::Failed> {
     let folder: PathBuf = options.pgdata().join(PROVEN);
-    let Some(present) = present(options)? else { return Ok(()) };
+    let Some(present) = present(options)? else {
+        return Ok(());
+    };
     if read_hash(&folder)?.as_ref() == Some(&present.hash) {
         return Ok(());
     }
     match std::fs::create_dir(&folder) {
-        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(durable::failed("make", &folder)(e)),
+        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => {
+            return Err(durable::failed("make", &folder)(e));
+        }
         _ => {}
     }
     write_to(&folder, &present)
@@ -147,7 +172,9 @@ fn read_hash(folder: &Path) -> Result<Option<String>, durable::Failed> {
 }
 
 fn read_from(folder: &Path) -> Result<Option<Configuration>, durable::Failed> {
-    let Some(hash) = read_hash(folder)? else { return Ok(None) };
+    let Some(hash) = read_hash(folder)? else {
+        return Ok(None);
+    };
     let mut files = BTreeMap::new();
     for name in FILES {
         if let Some(content) = durable::read(&folder.join(name))? {
@@ -170,8 +197,14 @@ mod tests {
     use super::*;
 
     fn configuration(hash: &str, files: &[(&str, &str)]) -> Configuration {
-        let files = files.iter().map(|(name, content)| ((*name).to_owned(), (*content).to_owned())).collect();
-        Configuration { hash: hash.into(), files }
+        let files = files
+            .iter()
+            .map(|(name, content)| ((*name).to_owned(), (*content).to_owned()))
+            .collect();
+        Configuration {
+            hash: hash.into(),
+            files,
+        }
     }
 
     #[test]
@@ -187,14 +220,20 @@ mod tests {
             ("", whole.to_vec()),
             ("a/b", whole.to_vec()),
         ] {
-            assert!(well_formed(&configuration(hash, &files)).is_err(), "{hash} {files:?}");
+            assert!(
+                well_formed(&configuration(hash, &files)).is_err(),
+                "{hash} {files:?}"
+            );
         }
     }
 
     #[test]
     fn a_configuration_that_ran_is_there_to_fall_back_to_until_the_next_one_ran() {
         let data = std::env::temp_dir().join(format!("sampledb-configuration-{}", std::process::id()));
-        let options = Options { data: data.clone(), ..Options::default() };
+        let options = Options {
+            data: data.clone(),
+            ..Options::default()
+        };
         std::fs::create_dir_all(options.pgdata()).unwrap();
         let good = configuration("good", &[(MAIN, "a"), (HBA, "b"), (IDENT, "c")]);
         let bad = configuration("bad", &[(MAIN, "x"), (HBA, "y"), (IDENT, "z")]);

@@ -19,7 +19,11 @@ pub struct Failed {
 
 /// Names what failed.
 pub fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Failed {
-    move |source| Failed { what, path: path.to_owned(), source }
+    move |source| Failed {
+        what,
+        path: path.to_owned(),
+        source,
+    }
 }
 
 /// Replaces a file: a reader, and a start after a crash, finds the old content or the new, never a part. The file
@@ -37,7 +41,12 @@ pub fn write(path: &Path, content: &[u8]) -> Result<(), Failed> {
 }
 
 fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?;
     file.set_permissions(Permissions::from_mode(0o600))?;
     file.write_all(content)?;
     file.sync_all()
@@ -45,7 +54,9 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
 
 /// Makes renames and removals in a folder durable.
 pub fn sync_folder(folder: &Path) -> Result<(), Failed> {
-    File::open(folder).and_then(|f| f.sync_all()).map_err(failed("sync", folder))
+    File::open(folder)
+        .and_then(|f| f.sync_all())
+        .map_err(failed("sync", folder))
 }
 
 /// Removes a file or a folder with all in it; absent already is fine. A symbolic link is removed, not followed.
@@ -55,7 +66,12 @@ pub fn remove(path: &Path) -> Result<(), Failed> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(e) => return Err(failed("look at", path)(e)),
     };
-    if kind.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }.map_err(failed("remove", path))
+    if kind.is_dir() {
+        fs::remove_dir_all(path)
+    } else {
+        fs::remove_file(path)
+    }
+    .map_err(failed("remove", path))
 }
 
 /// The content of a file; `None` when there is none.

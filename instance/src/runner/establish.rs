@@ -26,7 +26,9 @@ pub struct Wrong(&'static str);
 fn is_identifier(name: &str) -> bool {
     (1..=63).contains(&name.len())
         && name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
 }
 
 fn is_base64(text: &str, lengths: std::ops::RangeInclusive<usize>) -> bool {
@@ -34,7 +36,9 @@ fn is_base64(text: &str, lengths: std::ops::RangeInclusive<usize>) -> bool {
     lengths.contains(&text.len())
         && text.len().is_multiple_of(4)
         && text.len() - body.len() <= 2
-        && body.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'+' || b == b'/')
+        && body
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'+' || b == b'/')
 }
 
 /// `SCRAM-SHA-256$<iterations>:<salt>$<stored key>:<server key>`; both keys are 32 bytes.
@@ -57,7 +61,11 @@ fn is_verifier(text: &str) -> bool {
 
 /// The script for `psql`. Running it again changes nothing but the owner's verifier.
 pub fn script(wish: &Establish) -> Result<String, Wrong> {
-    let Establish { database, owner, verifier } = wish;
+    let Establish {
+        database,
+        owner,
+        verifier,
+    } = wish;
     let reserved = ["postgres", "all", "public", "none"].contains(&owner.as_str())
         || owner.starts_with("pg_")
         || owner.starts_with("sampledb_");
@@ -89,7 +97,16 @@ GRANT CONNECT ON DATABASE postgres TO \"{agent}\";
 ALTER ROLE \"{owner}\" LOGIN NOSUPERUSER NOCREATEROLE NOREPLICATION NOBYPASSRLS PASSWORD '{verifier}';"
     ));
     if let Some(database) = database {
-        let own = ["postgres", "template0", "template1", "all", "replication", "sameuser", "samerole", "samegroup"];
+        let own = [
+            "postgres",
+            "template0",
+            "template1",
+            "all",
+            "replication",
+            "sameuser",
+            "samerole",
+            "samegroup",
+        ];
         if !is_identifier(database) || own.contains(&database.as_str()) {
             return Err(Wrong("the database's name is none that a database may have"));
         }
@@ -111,7 +128,11 @@ mod tests {
     const VERIFIER: &str = "SCRAM-SHA-256$4096:AAAAAAAAAAAAAAAAAAAAAA==$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBA=";
 
     fn wish(database: Option<&str>, owner: &str, verifier: &str) -> Establish {
-        Establish { database: database.map(Into::into), owner: owner.into(), verifier: verifier.into() }
+        Establish {
+            database: database.map(Into::into),
+            owner: owner.into(),
+            verifier: verifier.into(),
+        }
     }
 
     #[test]
@@ -121,11 +142,24 @@ mod tests {
 
     #[test]
     fn no_value_becomes_sql_and_no_internal_role_is_handed_out() {
-        for owner in ["", "a b", "a\"; DROP ROLE x; --", "A", "1a", "postgres", "pg_x", "sampledb_agent", "ä"] {
+        for owner in [
+            "",
+            "a b",
+            "a\"; DROP ROLE x; --",
+            "A",
+            "1a",
+            "postgres",
+            "pg_x",
+            "sampledb_agent",
+            "ä",
+        ] {
             assert!(script(&wish(None, owner, VERIFIER)).is_err(), "{owner:?}");
         }
         for database in ["", "postgres", "template1", "a-b", "a'b", "a\nb"] {
-            assert!(script(&wish(Some(database), "app", VERIFIER)).is_err(), "{database:?}");
+            assert!(
+                script(&wish(Some(database), "app", VERIFIER)).is_err(),
+                "{database:?}"
+            );
         }
         let quoted = VERIFIER.replace("AA==", "A'==");
         let short = VERIFIER.replace("BBA=", "A=");

@@ -47,7 +47,11 @@ pub fn descendants(table: &[Row], root: i32, spared: &[i32]) -> Vec<i32> {
 pub fn parse_stat(pid: i32, stat: &str) -> Option<Row> {
     let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace();
     let ended = matches!(fields.next()?, "Z" | "X" | "x");
-    Some(Row { pid, parent: fields.next()?.parse().ok()?, ended })
+    Some(Row {
+        pid,
+        parent: fields.next()?.parse().ok()?,
+        ended,
+    })
 }
 
 /// The process table. A process that ends meanwhile is left out.
@@ -55,7 +59,10 @@ fn table() -> std::io::Result<Vec<Row>> {
     let rows = std::fs::read_dir("/proc")?.filter_map(|entry| {
         let entry = entry.ok()?;
         let pid = entry.file_name().to_str()?.parse().ok()?;
-        parse_stat(pid, &String::from_utf8_lossy(&std::fs::read(entry.path().join("stat")).ok()?))
+        parse_stat(
+            pid,
+            &String::from_utf8_lossy(&std::fs::read(entry.path().join("stat")).ok()?),
+        )
     });
     Ok(rows.collect())
 }
@@ -77,12 +84,24 @@ mod tests {
     use super::*;
 
     fn row(pid: i32, parent: i32) -> Row {
-        Row { pid, parent, ended: false }
+        Row {
+            pid,
+            parent,
+            ended: false,
+        }
     }
 
     #[test]
     fn no_backend_and_no_program_of_sql_survives_the_fence() {
-        let table = [row(1, 0), row(20, 1), row(21, 20), row(22, 20), row(30, 21), row(31, 30), row(40, 1)];
+        let table = [
+            row(1, 0),
+            row(20, 1),
+            row(21, 20),
+            row(22, 20),
+            row(30, 21),
+            row(31, 30),
+            row(40, 1),
+        ];
         assert_eq!(descendants(&table, 1, &[]), [20, 21, 22, 30, 31, 40]);
         assert_eq!(descendants(&table, 1, &[40]), [20, 21, 22, 30, 31]);
     }
@@ -103,7 +122,13 @@ mod tests {
     #[test]
     fn a_hostile_process_name_does_not_hide_a_process() {
         assert_eq!(parse_stat(7, "7 (a) S 99 (b) R 3 7 7 0"), Some(row(7, 3)));
-        assert_eq!(parse_stat(7, "7 (postgres: x) Z 1 7 7 0"), Some(Row { ended: true, ..row(7, 1) }));
+        assert_eq!(
+            parse_stat(7, "7 (postgres: x) Z 1 7 7 0"),
+            Some(Row {
+                ended: true,
+                ..row(7, 1)
+            })
+        );
         assert_eq!(parse_stat(7, "7 (broken"), None);
     }
 }

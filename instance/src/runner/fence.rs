@@ -46,9 +46,16 @@ impl Fence {
     /// Starts the thread. `stop_budget`: milliseconds from the deadline until everything must be gone.
     pub fn start(stop_budget: u64) -> std::io::Result<Self> {
         let timer = Arc::new(timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC)?);
-        let fence = Self { timer, armed: Arc::default(), stop_budget };
+        let fence = Self {
+            timer,
+            armed: Arc::default(),
+            stop_budget,
+        };
         let of_thread = fence.clone();
-        std::thread::Builder::new().name("fence".into()).stack_size(128 << 10).spawn(move || of_thread.watch())?;
+        std::thread::Builder::new()
+            .name("fence".into())
+            .stack_size(128 << 10)
+            .spawn(move || of_thread.watch())?;
         Ok(fence)
     }
 
@@ -64,7 +71,11 @@ impl Fence {
         if until <= now {
             return Err(TooLate { late: now - until });
         }
-        *armed = Armed { until: Some(until), fired: false, latest: until };
+        *armed = Armed {
+            until: Some(until),
+            fired: false,
+            latest: until,
+        };
         self.set(until);
         Ok(())
     }
@@ -84,7 +95,10 @@ impl Fence {
     pub fn disarm(&self) -> bool {
         let mut armed = self.lock();
         let fired = armed.fired;
-        *armed = Armed { latest: armed.latest, ..Armed::default() };
+        *armed = Armed {
+            latest: armed.latest,
+            ..Armed::default()
+        };
         self.set(0);
         fired
     }
@@ -100,7 +114,10 @@ impl Fence {
 
     /// 0 stops the timer. The kernel refuses only malformed times.
     fn set(&self, until: u64) {
-        let value = Itimerspec { it_interval: clock::timespec(0), it_value: clock::timespec(until) };
+        let value = Itimerspec {
+            it_interval: clock::timespec(0),
+            it_value: clock::timespec(until),
+        };
         let _ = timerfd_settime(&*self.timer, TimerfdTimerFlags::ABSTIME, &value);
     }
 
@@ -128,7 +145,11 @@ impl Fence {
             if waited >= self.stop_budget / 2 {
                 signal_all(Signal::KILL);
             }
-            std::thread::sleep(Duration::from_millis(if waited > 10 * self.stop_budget { 50 } else { 5 }));
+            std::thread::sleep(Duration::from_millis(if waited > 10 * self.stop_budget {
+                50
+            } else {
+                5
+            }));
         }
     }
 }
@@ -152,7 +173,11 @@ mod tests {
         fence.name(now + 60_000);
         fence.arm(now).unwrap();
         fence.extend(now + 120_000, now + 60_000);
-        assert_eq!(fence.lock().until, Some(now + 60_000), "the deadline had passed when the word arrived");
+        assert_eq!(
+            fence.lock().until,
+            Some(now + 60_000),
+            "the deadline had passed when the word arrived"
+        );
         fence.extend(now + 120_000, now);
         assert_eq!(fence.lock().until, Some(now + 120_000));
         fence.lock().fired = true;
@@ -163,7 +188,11 @@ mod tests {
         fence.extend(now + 180_000, now);
         assert_eq!(fence.lock().until, None, "nothing runs, so nothing is extended");
         fence.arm(now).unwrap();
-        assert_eq!(fence.lock().until, Some(now + 180_000), "a restart under way is given the latest word");
+        assert_eq!(
+            fence.lock().until,
+            Some(now + 180_000),
+            "a restart under way is given the latest word"
+        );
         fence.disarm();
     }
 }

@@ -43,10 +43,18 @@ impl Runner {
         if !matches!(self.server, Server::Down { .. }) {
             return Err("initdb is refused: PostgreSQL is running".into());
         }
-        let command = pgdata::begin_initdb(wish, &self.options, self.member.as_ref()).map_err(|e| e.to_string())?;
-        let running = Running::start(command, &[], "").map_err(|e| format!("initdb could not be run: {e}"))?;
+        let command =
+            pgdata::begin_initdb(wish, &self.options, self.member.as_ref()).map_err(|e| e.to_string())?;
+        let running =
+            Running::start(command, &[], "").map_err(|e| format!("initdb could not be run: {e}"))?;
         self.log.say(Level::Info, "initdb begins");
-        self.job = Some(Job { running, what: What::Initdb, ticket, kill_at: None, silent: false });
+        self.job = Some(Job {
+            running,
+            what: What::Initdb,
+            ticket,
+            kill_at: None,
+            silent: false,
+        });
         Ok(())
     }
 
@@ -63,7 +71,8 @@ impl Runner {
         now: u64,
     ) -> Result<(), String> {
         let back = before.clone();
-        self.psql(ticket, establish::ACCESS_ERRORS, What::Access { before }, now).inspect_err(|_| self.put_back(back))
+        self.psql(ticket, establish::ACCESS_ERRORS, What::Access { before }, now)
+            .inspect_err(|_| self.put_back(back))
     }
 
     fn psql(&mut self, ticket: Ticket, script: &str, what: What, now: u64) -> Result<(), String> {
@@ -71,10 +80,25 @@ impl Runner {
             return Err("PostgreSQL is not running".into());
         }
         let programs = self.programs()?;
-        let command = children::psql(&programs.path("psql"), &self.options.socket_dir, self.options.port);
-        let environment = [("PGOPTIONS", establish::SESSION), ("PGCONNECT_TIMEOUT", "10"), ("PGAPPNAME", "sampledb-runner")];
-        let running = Running::start(command, &environment, script).map_err(|e| format!("psql could not be run: {e}"))?;
-        self.job = Some(Job { running, what, ticket, kill_at: Some(now + PSQL_PATIENCE), silent: false });
+        let command = children::psql(
+            &programs.path("psql"),
+            &self.options.socket_dir,
+            self.options.port,
+        );
+        let environment = [
+            ("PGOPTIONS", establish::SESSION),
+            ("PGCONNECT_TIMEOUT", "10"),
+            ("PGAPPNAME", "sampledb-runner"),
+        ];
+        let running = Running::start(command, &environment, script)
+            .map_err(|e| format!("psql could not be run: {e}"))?;
+        self.job = Some(Job {
+            running,
+            what,
+            ticket,
+            kill_at: Some(now + PSQL_PATIENCE),
+            silent: false,
+        });
         Ok(())
     }
 
@@ -89,7 +113,9 @@ impl Runner {
 
     /// A child was reaped; whether it was the job.
     pub(super) fn job_reaped(&mut self, pid: i32, status: WaitStatus) -> bool {
-        let Some(mut job) = self.job.take_if(|job| job.running.pid == pid) else { return false };
+        let Some(mut job) = self.job.take_if(|job| job.running.pid == pid) else {
+            return false;
+        };
         job.running.read();
         let output = job.running.output();
         let succeeded = status.exit_status() == Some(0);
@@ -102,7 +128,11 @@ impl Runner {
                     self.reload()
                 } else {
                     self.put_back(before);
-                    Err(if succeeded { output } else { format!("the access files could not be checked: {}", said(&output, status)) })
+                    Err(if succeeded {
+                        output
+                    } else {
+                        format!("the access files could not be checked: {}", said(&output, status))
+                    })
                 }
             }
         };
@@ -127,7 +157,10 @@ impl Runner {
         if let Some(before) = before
             && let Err(e) = configuration::apply(&before, &self.options)
         {
-            self.log.say(Level::Warn, &format!("the configuration before could not be put back: {e}"));
+            self.log.say(
+                Level::Warn,
+                &format!("the configuration before could not be put back: {e}"),
+            );
         }
         self.look_at_configuration();
     }

@@ -41,7 +41,8 @@ impl Runner {
         self.fence.arm(clock::now()).map_err(|e| e.to_string())?;
         let mut arguments = vec!["-D".to_owned(), self.options.pgdata().display().to_string()];
         arguments.extend(configuration::pinned(&self.options));
-        let started = children::start_postmaster(&self.own, &programs.path("postgres"), &arguments, &self.log);
+        let started =
+            children::start_postmaster(&self.own, &programs.path("postgres"), &arguments, &self.log);
         match started {
             Ok(pid) => {
                 self.server = Server::Starting { pid };
@@ -74,7 +75,9 @@ impl Runner {
 
     /// Has PostgreSQL read its files again.
     pub(super) fn reload(&mut self) -> Result<(), String> {
-        let Server::Up { pid } = self.server else { return Err("PostgreSQL is not running".into()) };
+        let Server::Up { pid } = self.server else {
+            return Err("PostgreSQL is not running".into());
+        };
         self.certificates.look();
         self.certificates.taken();
         family::signal(pid, Signal::HUP);
@@ -90,7 +93,9 @@ impl Runner {
             return;
         }
         self.stopping.extend(ticket);
-        let act = self.server.stop(mode, now, self.options.stop_budget / 2, patience);
+        let act = self
+            .server
+            .stop(mode, now, self.options.stop_budget / 2, patience);
         self.act(act, now);
     }
 
@@ -109,7 +114,8 @@ impl Runner {
         if self.end.is_some() {
             return;
         }
-        self.log.say(Level::Info, "the container is ending: stopping PostgreSQL fast");
+        self.log
+            .say(Level::Info, "the container is ending: stopping PostgreSQL fast");
         self.end = Some(End::default());
         self.refuse_waiting("the container is ending");
         self.end_job();
@@ -132,7 +138,9 @@ impl Runner {
     /// What time asks for.
     pub(super) fn tend_server(&mut self, now: u64) {
         if let Server::Starting { pid } = self.server {
-            let file = durable::read(&self.options.pgdata().join("postmaster.pid")).ok().flatten();
+            let file = durable::read(&self.options.pgdata().join("postmaster.pid"))
+                .ok()
+                .flatten();
             if file.is_some_and(|content| says_ready(&content, pid)) {
                 self.became_ready(now);
             }
@@ -143,9 +151,19 @@ impl Runner {
 
     fn became_ready(&mut self, now: u64) {
         self.server.ready();
-        self.log.say(Level::Info, &format!("PostgreSQL takes connections, {} ms after its start", now - self.starting_at));
+        self.on_trial = None;
+        self.log.say(
+            Level::Info,
+            &format!(
+                "PostgreSQL takes connections, {} ms after its start",
+                now - self.starting_at
+            ),
+        );
         if let Err(e) = configuration::prove(&self.options) {
-            self.log.say(Level::Warn, &format!("the configuration that works could not be kept aside: {e}"));
+            self.log.say(
+                Level::Warn,
+                &format!("the configuration that works could not be kept aside: {e}"),
+            );
         }
         self.look_at_data();
         if let Some(ticket) = self.starting.take() {
@@ -172,12 +190,17 @@ impl Runner {
 
     /// Everything that PostgreSQL started is gone.
     fn gone(&mut self, now: u64) {
-        let Server::Ending(ending) = self.server.clone() else { return };
+        let Server::Ending(ending) = self.server.clone() else {
+            return;
+        };
         let fenced = self.fence.disarm();
         self.log.read();
         let error = self.why(&ending, fenced);
         if let Some(error) = &error {
-            self.log.say(Level::Warn, &format!("PostgreSQL is gone: {}", error.lines().next().unwrap_or_default()));
+            self.log.say(
+                Level::Warn,
+                &format!("PostgreSQL is gone: {}", error.lines().next().unwrap_or_default()),
+            );
         }
         self.server = Server::Down { error: error.clone() };
         self.look_at_data();
@@ -196,11 +219,20 @@ impl Runner {
             }
             return;
         }
-        if !ending.was_up && !ending.asked && !fenced && self.fall_back(ticket, error.as_deref(), now) {
+        let acquitted = self.acquit();
+        if !acquitted
+            && !ending.was_up
+            && !ending.asked
+            && !fenced
+            && self.fall_back(ticket, error.as_deref(), now)
+        {
             return;
         }
         if let Some(ticket) = ticket {
-            self.answer(ticket, Err(error.unwrap_or_else(|| "PostgreSQL was stopped before it was ready".into())));
+            self.answer(
+                ticket,
+                Err(error.unwrap_or_else(|| "PostgreSQL was stopped before it was ready".into())),
+            );
         }
     }
 
@@ -212,22 +244,54 @@ impl Runner {
             return None;
         }
         let how = ending.how.as_deref().unwrap_or("ended");
-        Some(format!("PostgreSQL {how}\n{}", self.log.tail.text()).trim_end().to_owned())
+        Some(
+            format!("PostgreSQL {how}\n{}", self.log.tail.text())
+                .trim_end()
+                .to_owned(),
+        )
     }
 
     /// A start failed: with the configuration of the last one that did not, if that is another.
     fn fall_back(&mut self, ticket: Option<Ticket>, error: Option<&str>, now: u64) -> bool {
-        let (Ok(Some(proven)), Some(hash)) = (configuration::fallback(&self.options), self.config_hash.clone()) else {
+        let (Ok(Some(proven)), Some(hash)) =
+            (configuration::fallback(&self.options), self.config_hash.clone())
+        else {
             return false;
         };
+        self.on_trial = configuration::present(&self.options).ok().flatten();
         if let Err(e) = configuration::apply(&proven, &self.options) {
-            self.log.say(Level::Warn, &format!("the configuration that worked could not be put back: {e}"));
+            self.log.say(
+                Level::Warn,
+                &format!("the configuration that worked could not be put back: {e}"),
+            );
             return false;
         }
         self.look_at_configuration();
-        self.log.say(Level::Warn, "PostgreSQL did not start with the new configuration; starting it with the one before");
-        self.refused = Some(Refused { hash, error: error.unwrap_or_default().to_owned() });
+        self.log.say(
+            Level::Warn,
+            "PostgreSQL did not start with the new configuration; starting it with the one before",
+        );
+        self.refused = Some(Refused {
+            hash,
+            error: error.unwrap_or_default().to_owned(),
+        });
         self.start(ticket, None, now).is_ok()
+    }
+
+    /// PostgreSQL did not start with the configuration before either: the new one was not the reason.
+    fn acquit(&mut self) -> bool {
+        let Some(on_trial) = self.on_trial.take() else {
+            return false;
+        };
+        self.refused = None;
+        if let Err(e) = configuration::apply(&on_trial, &self.options) {
+            self.log.say(
+                Level::Warn,
+                &format!("the new configuration could not be put back: {e}"),
+            );
+        }
+        self.look_at_configuration();
+        true
     }
 
     /// Reads again what is on the volume.
@@ -248,7 +312,11 @@ impl Runner {
 
     /// Looks after the reserve on the volume.
     pub(super) fn tend_ballast(&mut self) {
-        let moment = if self.server.seen() == Postgres::Running { Moment::Running } else { Moment::AtRest };
+        let moment = if self.server.seen() == Postgres::Running {
+            Moment::Running
+        } else {
+            Moment::AtRest
+        };
         match self.ballast.tend(moment) {
             Ok((storage, decision)) => {
                 self.storage = storage;
@@ -262,7 +330,8 @@ impl Runner {
                 }
             }
             Err(e) if self.server.seen() != Postgres::Running => {
-                self.log.say(Level::Warn, &format!("the reserve on the volume: {e}"));
+                self.log
+                    .say(Level::Warn, &format!("the reserve on the volume: {e}"));
             }
             Err(_) => {}
         }

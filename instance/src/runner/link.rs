@@ -12,8 +12,8 @@ use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send,
-    shutdown, socket_with,
+    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
+    send, shutdown, socket_with,
 };
 
 use super::fence::Fence;
@@ -82,7 +82,17 @@ impl Link {
         let (arrivals, of_reader) = UnixStream::pair()?;
         arrivals.set_nonblocking(true)?;
         of_reader.set_nonblocking(true)?;
-        Ok(Self { path, agent_uid, fence, key: None, line: None, retry_at: 0, arrivals, of_reader, epoch: 0 })
+        Ok(Self {
+            path,
+            agent_uid,
+            fence,
+            key: None,
+            line: None,
+            retry_at: 0,
+            arrivals,
+            of_reader,
+            epoch: 0,
+        })
     }
 
     /// Readable when there is something to [`Self::receive`].
@@ -92,7 +102,10 @@ impl Link {
 
     /// The socket, while something waits to be sent.
     pub fn to_send(&self) -> Option<BorrowedFd<'_>> {
-        self.line.as_ref().filter(|line| !line.output.is_empty()).map(|line| line.socket.as_fd())
+        self.line
+            .as_ref()
+            .filter(|line| !line.output.is_empty())
+            .map(|line| line.socket.as_fd())
     }
 
     /// Whether the agent has let the runner in.
@@ -121,7 +134,10 @@ impl Link {
         let peer = getsockopt(&*socket, PeerCredentials).map_err(|e| Errno::from_raw_os_error(e as i32))?;
         if peer.uid() != self.agent_uid {
             self.retry_at = now + 10 * RETRY;
-            return Err(Ended::Stranger { found: peer.uid(), expected: self.agent_uid });
+            return Err(Ended::Stranger {
+                found: peer.uid(),
+                expected: self.agent_uid,
+            });
         }
         let inbox = Inbox::default();
         let reader = Reader {
@@ -132,11 +148,20 @@ impl Link {
             welcome: false,
             input: Vec::new(),
         };
-        let thread = std::thread::Builder::new().name("agent".into()).stack_size(128 << 10);
+        let thread = std::thread::Builder::new()
+            .name("agent".into())
+            .stack_size(128 << 10);
         thread.spawn(move || reader.read()).map_err(Ended::Reader)?;
         self.epoch += 1;
-        self.line = Some(Line { socket, inbox, output: Vec::new(), welcome: false });
-        self.send(&FromRunner::Hello { key: self.key.clone() })
+        self.line = Some(Line {
+            socket,
+            inbox,
+            output: Vec::new(),
+            welcome: false,
+        });
+        self.send(&FromRunner::Hello {
+            key: self.key.clone(),
+        })
     }
 
     /// Queues a message and sends what the socket takes. Without a connection it is lost.
@@ -158,13 +183,19 @@ impl Link {
                 Err(e) => return Err(e.into()),
             }
         }
-        if line.output.len() > LONGEST_LINE { Err(Ended::Deaf) } else { Ok(()) }
+        if line.output.len() > LONGEST_LINE {
+            Err(Ended::Deaf)
+        } else {
+            Ok(())
+        }
     }
 
     /// The messages that arrived, but for the deadlines; the end of the connection after them.
     pub fn receive(&mut self) -> Vec<Result<FromAgent, Ended>> {
         signals::take(&self.arrivals);
-        let Some(line) = &mut self.line else { return Vec::new() };
+        let Some(line) = &mut self.line else {
+            return Vec::new();
+        };
         let arrived = std::mem::take(&mut *line.inbox.lock().unwrap_or_else(PoisonError::into_inner));
         for message in &arrived {
             if let Ok(FromAgent::Welcome { key }) = message {
@@ -215,7 +246,11 @@ impl Reader {
     }
 
     fn lines(&mut self) -> Result<(), Ended> {
-        let whole = self.input.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+        let whole = self
+            .input
+            .iter()
+            .rposition(|b| *b == b'\n')
+            .map_or(0, |at| at + 1);
         if self.input.len() - whole > LONGEST_LINE {
             return Err(Ended::Words("a line without an end".into()));
         }
@@ -231,7 +266,8 @@ impl Reader {
                 FromAgent::Extend { until } => self.fence.extend(until, clock::now()),
                 message => {
                     if let FromAgent::Request(Request {
-                        command: Command::Start { until, .. } | Command::Restart { until }, ..
+                        command: Command::Start { until, .. } | Command::Restart { until },
+                        ..
                     }) = &message
                     {
                         self.fence.name(*until);
@@ -244,7 +280,10 @@ impl Reader {
     }
 
     fn deliver(&self, message: Result<FromAgent, Ended>) {
-        self.inbox.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+        self.inbox
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(message);
         let _ = send(&self.wake, &[1], SendFlags::NOSIGNAL);
     }
 }

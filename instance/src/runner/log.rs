@@ -36,15 +36,28 @@ impl Tail {
     /// Takes the next line. Statements, and the errors of sessions with their values, are left out: they belong to
     /// the log, not to a status that more people can read.
     pub fn push(&mut self, line: &str) {
-        let severity = ["PANIC:  ", "FATAL:  ", "LOG:  ", "WARNING:  ", "ERROR:  ", "STATEMENT:  ", "CONTEXT:  ", "QUERY:  "]
-            .into_iter()
-            .find(|severity| line.contains(severity));
-        let speaks_of_a_statement = ["statement: ", "duration: ", "execute ", "parameters: "].iter().any(|w| line.contains(w));
+        let severity = [
+            "PANIC:  ",
+            "FATAL:  ",
+            "LOG:  ",
+            "WARNING:  ",
+            "ERROR:  ",
+            "STATEMENT:  ",
+            "CONTEXT:  ",
+            "QUERY:  ",
+        ]
+        .into_iter()
+        .find(|severity| line.contains(severity));
+        let speaks_of_a_statement = ["statement: ", "duration: ", "execute ", "parameters: "]
+            .iter()
+            .any(|w| line.contains(w));
         self.keeping = match severity {
             Some("PANIC:  " | "FATAL:  " | "WARNING:  ") => true,
             Some("LOG:  ") => !speaks_of_a_statement,
             Some(_) => false,
-            None if line.starts_with('\t') || line.contains("DETAIL:  ") || line.contains("HINT:  ") => self.keeping,
+            None if line.starts_with('\t') || line.contains("DETAIL:  ") || line.contains("HINT:  ") => {
+                self.keeping
+            }
             None => !line.trim().is_empty(),
         };
         if self.keeping {
@@ -57,7 +70,11 @@ impl Tail {
 
     /// The lines, oldest first.
     pub fn text(&self) -> String {
-        self.lines.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
+        self.lines
+            .iter()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 }
 
@@ -86,7 +103,13 @@ impl Log {
     pub fn open() -> std::io::Result<Self> {
         let (from_postgres, for_postgres) = pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&from_postgres, true)?;
-        Ok(Self { from_postgres, for_postgres, part: Vec::new(), waiting: VecDeque::new(), tail: Tail::default() })
+        Ok(Self {
+            from_postgres,
+            for_postgres,
+            part: Vec::new(),
+            waiting: VecDeque::new(),
+            tail: Tail::default(),
+        })
     }
 
     /// An end of the pipe for a program that is started.
@@ -108,11 +131,14 @@ impl Log {
     pub fn read(&mut self) {
         let mut bytes = [0; CHUNK];
         while self.waiting.len() < WAITING {
-            let Ok(count @ 1..) = rustix::io::read(&self.from_postgres, &mut bytes) else { return };
+            let Ok(count @ 1..) = rustix::io::read(&self.from_postgres, &mut bytes) else {
+                return;
+            };
             for byte in &bytes[..count] {
                 self.part.push(*byte);
                 if *byte == b'\n' || self.part.len() >= 2 * CHUNK {
-                    self.tail.push(String::from_utf8_lossy(&self.part).trim_end_matches('\n'));
+                    self.tail
+                        .push(String::from_utf8_lossy(&self.part).trim_end_matches('\n'));
                     self.waiting.extend(self.part.drain(..));
                 }
             }

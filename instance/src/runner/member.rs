@@ -23,7 +23,9 @@ pub enum Error {
         reason: String,
     },
     /// A version that is not ours.
-    #[error("member.json has the form {0}, and this version knows {VERSION} only; use the version that wrote it")]
+    #[error(
+        "member.json has the form {0}, and this version knows {VERSION} only; use the version that wrote it"
+    )]
     Form(u32),
     /// A promise would be forgotten.
     #[error("refused to forget: {field} is {present} and may not become {asked}")]
@@ -39,10 +41,19 @@ pub enum Error {
 
 /// Reads it; `None` when there is none.
 pub fn load(path: &Path) -> Result<Option<Member>, Error> {
-    let Some(content) = durable::read(path)? else { return Ok(None) };
-    let damaged = |e: serde_json::Error| Error::Damaged { path: path.display().to_string(), reason: e.to_string() };
+    let Some(content) = durable::read(path)? else {
+        return Ok(None);
+    };
+    let damaged = |e: serde_json::Error| Error::Damaged {
+        path: path.display().to_string(),
+        reason: e.to_string(),
+    };
     let member: Member = serde_json::from_str(&content).map_err(damaged)?;
-    if member.version == VERSION { Ok(Some(member)) } else { Err(Error::Form(member.version)) }
+    if member.version == VERSION {
+        Ok(Some(member))
+    } else {
+        Err(Error::Form(member.version))
+    }
 }
 
 /// Whether `next` may follow `present`: the numbers of one volume in one SampleDB only grow.
@@ -59,14 +70,21 @@ pub fn check(present: Option<&Member>, next: &Member) -> Result<(), Error> {
         ("openedIn", present.opened_in, next.opened_in),
     ];
     match numbers.into_iter().find(|(_, present, asked)| asked < present) {
-        Some((field, present, asked)) => Err(Error::Backwards { field, present, asked }),
+        Some((field, present, asked)) => Err(Error::Backwards {
+            field,
+            present,
+            asked,
+        }),
         None => Ok(()),
     }
 }
 
 /// Writes it; durable when this returns.
 pub fn save(path: &Path, member: &Member) -> Result<(), Error> {
-    let damaged = |e: serde_json::Error| Error::Damaged { path: path.display().to_string(), reason: e.to_string() };
+    let damaged = |e: serde_json::Error| Error::Damaged {
+        path: path.display().to_string(),
+        reason: e.to_string(),
+    };
     let mut content = serde_json::to_vec(member).map_err(damaged)?;
     content.push(b'\n');
     Ok(durable::write(path, &content)?)
@@ -94,8 +112,14 @@ mod tests {
         assert!(check(None, &member(0)).is_ok());
         assert!(check(Some(&member(3)), &member(3)).is_ok());
         let refused = check(Some(&member(3)), &member(2)).unwrap_err();
-        assert_eq!(refused.to_string(), "refused to forget: promised is 3 and may not become 2");
-        let other_volume = Member { claim_uid: "d".into(), ..member(0) };
+        assert_eq!(
+            refused.to_string(),
+            "refused to forget: promised is 3 and may not become 2"
+        );
+        let other_volume = Member {
+            claim_uid: "d".into(),
+            ..member(0)
+        };
         assert!(check(Some(&member(3)), &other_volume).is_ok());
     }
 

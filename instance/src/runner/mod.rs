@@ -40,7 +40,7 @@ use rustix::process::{DumpableBehavior, set_child_subreaper, set_dumpable_behavi
 pub use children::{BECOME, become_program};
 use options::Options;
 
-use crate::control::{Data, Member, Refused, Request, State, Storage};
+use crate::control::{Configuration, Data, Member, Refused, Request, State, Storage};
 
 /// The runner cannot begin.
 #[derive(Debug, thiserror::Error)]
@@ -106,6 +106,8 @@ struct Runner {
     storage: Storage,
     config_hash: Option<String>,
     refused: Option<Refused>,
+    /// The refused configuration, until the one before has shown that it starts.
+    on_trial: Option<Configuration>,
     sent: Option<State>,
     volume_at: u64,
     certificates_at: u64,
@@ -127,7 +129,8 @@ pub fn run(options: Options) -> Result<(), Error> {
     let certificates = certificates::Certificates::watch(&options.tls, &options.trust)
         .map_err(kernel("watch the certificates"))?;
     let mut runner = Runner {
-        link: link::Link::to(options.agent_socket(), options.agent_uid, fence.clone()).map_err(kernel("make a pair of sockets"))?,
+        link: link::Link::to(options.agent_socket(), options.agent_uid, fence.clone())
+            .map_err(kernel("make a pair of sockets"))?,
         ballast: ballast::Ballast::on(options.wal_volume(), options.ballast),
         own,
         fence,
@@ -146,6 +149,7 @@ pub fn run(options: Options) -> Result<(), Error> {
         storage: Storage::Ok,
         config_hash: None,
         refused: None,
+        on_trial: None,
         sent: None,
         volume_at: 0,
         certificates_at: 0,

@@ -55,7 +55,9 @@ impl Default for Options {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
     /// Not one of ours.
-    #[error("unknown argument {0:?}; known are --data --wal --control --socket-dir --bin-dir --agent-uid --port --tls --trust --ballast-mib --stop-budget-ms, each followed by a value")]
+    #[error(
+        "unknown argument {0:?}; known are --data --wal --control --socket-dir --bin-dir --agent-uid --port --tls --trust --ballast-mib --stop-budget-ms, each followed by a value"
+    )]
     Unknown(String),
     /// Nothing after it, or no number.
     #[error("{0} needs a value, and some need a number")]

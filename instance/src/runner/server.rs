@@ -80,9 +80,18 @@ impl Server {
         };
         let quit_at = patience.map(|patience| now + patience);
         if !matches!(self, Self::Ending(_)) {
-            *self = Self::Ending(Ending { pid, asked: true, was_up, how: None, quit_at, kill_at: None });
+            *self = Self::Ending(Ending {
+                pid,
+                asked: true,
+                was_up,
+                how: None,
+                quit_at,
+                kill_at: None,
+            });
         }
-        let (Self::Ending(ending), Some(pid)) = (&mut *self, pid) else { return Act::Wait };
+        let (Self::Ending(ending), Some(pid)) = (&mut *self, pid) else {
+            return Act::Wait;
+        };
         match mode {
             StopMode::Fast => {
                 ending.quit_at = ending.quit_at.or(quit_at);
@@ -130,7 +139,9 @@ impl Server {
 
     /// What time asks for.
     pub fn due(&mut self, now: u64, half_budget: u64) -> Act {
-        let Self::Ending(ending) = self else { return Act::Wait };
+        let Self::Ending(ending) = self else {
+            return Act::Wait;
+        };
         let Some(pid) = ending.pid else { return Act::Sweep };
         if ending.kill_at.is_some_and(|at| at <= now) {
             return Act::Sweep;
@@ -181,7 +192,10 @@ mod tests {
     #[test]
     fn a_stopped_database_is_reported_only_when_its_last_process_is_gone() {
         let mut server = up();
-        assert_eq!(server.stop(StopMode::Fast, 0, 100, None), Act::Signal(20, Signal::INT));
+        assert_eq!(
+            server.stop(StopMode::Fast, 0, 100, None),
+            Act::Signal(20, Signal::INT)
+        );
         assert_eq!(server.due(1_000_000, 100), Act::Wait);
         assert!(server.reaped(20, "ended".into()));
         assert_eq!(server.seen(), Postgres::Stopping);
@@ -191,7 +205,10 @@ mod tests {
     #[test]
     fn an_immediate_stop_that_hangs_is_killed_at_half_the_budget() {
         let mut server = up();
-        assert_eq!(server.stop(StopMode::Immediate, 0, 100, None), Act::Signal(20, Signal::QUIT));
+        assert_eq!(
+            server.stop(StopMode::Immediate, 0, 100, None),
+            Act::Signal(20, Signal::QUIT)
+        );
         assert_eq!(server.due(99, 100), Act::Wait);
         assert_eq!(server.due(100, 100), Act::Sweep);
     }
@@ -210,7 +227,10 @@ mod tests {
     fn a_fast_stop_that_takes_too_long_can_be_hurried() {
         let mut server = up();
         server.stop(StopMode::Fast, 0, 100, None);
-        assert_eq!(server.stop(StopMode::Immediate, 50, 100, None), Act::Signal(20, Signal::QUIT));
+        assert_eq!(
+            server.stop(StopMode::Immediate, 50, 100, None),
+            Act::Signal(20, Signal::QUIT)
+        );
         assert_eq!(server.due(150, 100), Act::Sweep);
     }
 
@@ -219,7 +239,9 @@ mod tests {
         let mut server = up();
         assert!(!server.reaped(21, "an orphan".into()));
         assert!(server.reaped(20, "was ended by signal 9".into()));
-        let Server::Ending(ending) = &server else { panic!("{server:?}") };
+        let Server::Ending(ending) = &server else {
+            panic!("{server:?}")
+        };
         assert!(!ending.asked && ending.was_up);
     }
 

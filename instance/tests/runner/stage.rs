@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
-use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Program, Output, Stdio};
@@ -12,13 +11,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
-use sampledb_instance::control::{
-    Command, Configuration, FromAgent, FromRunner, Initdb, Member, Postgres, Reply, Request, State,
-};
+use sampledb_instance::control::{Command, Configuration, Initdb, Member, Postgres};
+
+use crate::agent::Agent;
 
 /// How long anything may take before the test fails.
-const PATIENCE: Duration = Duration::from_mins(1);
-pub const KEY: &str = "00112233";
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Milliseconds of CLOCK_BOOTTIME.
 pub fn now() -> u64 {
@@ -31,8 +29,14 @@ pub fn programs() -> PathBuf {
     if let Some(folder) = std::env::var_os("SAMPLEDB_PG_BIN") {
         return folder.into();
     }
-    let majors = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let found = majors.map(|m| m.path().join("bin")).filter(|bin| bin.join("initdb").is_file()).max();
+    let majors = fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let found = majors
+        .map(|m| m.path().join("bin"))
+        .filter(|bin| bin.join("initdb").is_file())
+        .max();
     found.expect("these tests need PostgreSQL: install the package postgresql, or set SAMPLEDB_PG_BIN to its bin folder")
 }
 
@@ -40,15 +44,19 @@ pub fn programs() -> PathBuf {
 fn user() -> (u32, u32, String) {
     let passwd = fs::read_to_string("/etc/passwd").unwrap();
     let row = |wanted: &dyn Fn(&[&str]) -> bool| {
-        passwd.lines().map(|line| line.split(':').collect::<Vec<_>>()).find(|f| f.len() > 3 && wanted(f)).map(|f| {
-            (f[2].parse().unwrap(), f[3].parse().unwrap(), f[0].to_owned())
-        })
+        passwd
+            .lines()
+            .map(|line| line.split(':').collect::<Vec<_>>())
+            .find(|f| f.len() > 3 && wanted(f))
+            .map(|f| (f[2].parse().unwrap(), f[3].parse().unwrap(), f[0].to_owned()))
     };
     let me = rustix::process::getuid().as_raw();
     if me != 0 {
         return row(&|f| f[2] == me.to_string()).expect("this user has a name");
     }
-    row(&|f| f[0] == "postgres").or_else(|| row(&|f| f[0] == "nobody")).expect("a user other than root")
+    row(&|f| f[0] == "postgres")
+        .or_else(|| row(&|f| f[0] == "nobody"))
+        .expect("a user other than root")
 }
 
 pub struct Stage {
@@ -60,14 +68,6 @@ pub struct Stage {
     uid: u32,
     gid: u32,
     name: String,
-}
-
-pub struct Agent {
-    input: BufReader<UnixStream>,
-    output: UnixStream,
-    pub key_shown: Option<String>,
-    pub state: Option<State>,
-    next: u64,
 }
 
 impl Stage {
@@ -92,7 +92,11 @@ impl Stage {
         let mounted = mib.map(|mib| {
             let size = format!("size={mib}m");
             let wal = root.join("wal");
-            let mount = Program::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(&wal).status().unwrap();
+            let mount = Program::new("mount")
+                .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
+                .arg(&wal)
+                .status()
+                .unwrap();
             assert!(mount.success(), "mounting a volume needs root");
             wal
         });
@@ -103,7 +107,14 @@ impl Stage {
         }
         fs::set_permissions(&root, Permissions::from_mode(0o755)).unwrap();
         let built = env!("CARGO_BIN_EXE_sampledb-runner");
-        assert!(Program::new(built).arg("inject").arg(root.join("bin")).status().unwrap().success());
+        assert!(
+            Program::new(built)
+                .arg("inject")
+                .arg(root.join("bin"))
+                .status()
+                .unwrap()
+                .success()
+        );
         let injected = root.join("bin/sampledb-runner");
         assert_eq!(fs::metadata(&injected).unwrap().mode() & 0o7777, 0o555);
 
@@ -113,9 +124,28 @@ impl Stage {
         let mut command = Program::new(&injected);
         let folder = |name: &str| root.join(name).display().to_string();
         command
-            .args(["--data", &folder("data"), "--wal", &folder("wal"), "--socket-dir", &folder("socket")])
-            .args(["--control", &folder("control"), "--tls", &folder("tls"), "--trust", &folder("trust")])
-            .args(["--bin-dir", &programs().display().to_string(), "--ballast-mib", "4"])
+            .args([
+                "--data",
+                &folder("data"),
+                "--wal",
+                &folder("wal"),
+                "--socket-dir",
+                &folder("socket"),
+            ])
+            .args([
+                "--control",
+                &folder("control"),
+                "--tls",
+                &folder("tls"),
+                "--trust",
+                &folder("trust"),
+            ])
+            .args([
+                "--bin-dir",
+                &programs().display().to_string(),
+                "--ballast-mib",
+                "4",
+            ])
             .args(["--agent-uid", &rustix::process::getuid().as_raw().to_string()])
             .args(more)
             .env("PGPORT", "1")
@@ -124,22 +154,38 @@ impl Stage {
         as_user(&mut command, uid, gid);
         let runner = command.spawn().unwrap();
         let agent = Agent::accept(&listener);
-        Self { root, runner, agent, listener, mounted, uid, gid, name }
+        Self {
+            root,
+            runner,
+            agent,
+            listener,
+            mounted,
+            uid,
+            gid,
+            name,
+        }
     }
 
     /// A running, established database.
     pub fn with_database() -> Self {
-        let mut stage = Self::set();
+        Self::with_database_and(&[])
+    }
+
+    pub fn with_database_and(more: &[&str]) -> Self {
+        let mut stage = Self::set_with_volume(None, more);
         stage.agent.done(Command::Initdb(initdb()));
         let configuration = stage.configuration("first", "");
-        stage.agent.done(Command::Start { configuration, until: now() + 600_000 });
+        stage.agent.done(Command::Start {
+            configuration,
+            until: now() + 600_000,
+        });
         assert_eq!(stage.agent.state().postgres, Postgres::Running);
         stage
     }
 
     /// The agent's end of the connection breaks, and it listens again.
     pub fn reconnect(&mut self) {
-        self.agent.output.shutdown(std::net::Shutdown::Both).unwrap();
+        self.agent.hang_up();
         self.agent = Agent::accept(&self.listener);
     }
 
@@ -151,7 +197,14 @@ impl Stage {
         );
         let hba = "local all postgres peer map=test\nlocal all all scram-sha-256\n";
         let ident = format!("test {} postgres\n", self.name);
-        Configuration { hash: hash.into(), files: files(&[("postgresql.conf", &conf), ("pg_hba.conf", hba), ("pg_ident.conf", &ident)]) }
+        Configuration {
+            hash: hash.into(),
+            files: files(&[
+                ("postgresql.conf", &conf),
+                ("pg_hba.conf", hba),
+                ("pg_ident.conf", &ident),
+            ]),
+        }
     }
 
     pub fn pgdata(&self) -> PathBuf {
@@ -173,8 +226,12 @@ impl Stage {
 
     pub fn psql(&self, database: &str, role: &str, password: &str, sql: &str) -> Program {
         let mut command = self.program("psql");
-        command.args(["-X", "-A", "-t", "-q", "-w", "-v", "ON_ERROR_STOP=1", "-h"]).arg(self.root.join("socket"));
-        command.args(["-d", database, "-U", role, "-c", sql]).env("PGPASSWORD", password);
+        command
+            .args(["-X", "-A", "-t", "-q", "-w", "-v", "ON_ERROR_STOP=1", "-h"])
+            .arg(self.root.join("socket"));
+        command
+            .args(["-d", database, "-U", role, "-c", sql])
+            .env("PGPASSWORD", password);
         command
     }
 
@@ -184,16 +241,33 @@ impl Stage {
     }
 
     pub fn controldata(&self, field: &str) -> String {
-        let output = text(&self.program("pg_controldata").arg("-D").arg(self.pgdata()).output().unwrap());
-        output.lines().find_map(|line| line.strip_prefix(field)).unwrap().trim_start_matches(':').trim().to_owned()
+        let output = text(
+            &self
+                .program("pg_controldata")
+                .arg("-D")
+                .arg(self.pgdata())
+                .output()
+                .unwrap(),
+        );
+        output
+            .lines()
+            .find_map(|line| line.strip_prefix(field))
+            .unwrap()
+            .trim_start_matches(':')
+            .trim()
+            .to_owned()
     }
 
     /// The processes below the runner.
     pub fn processes(&self) -> Vec<i32> {
         let mut table = BTreeMap::new();
         for entry in fs::read_dir("/proc").unwrap().flatten() {
-            let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse::<i32>().ok()) else { continue };
-            let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
+            let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse::<i32>().ok()) else {
+                continue;
+            };
+            let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else {
+                continue;
+            };
             let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 1..].split_whitespace().collect();
             if fields[0] != "Z" {
                 table.insert(pid, fields[1].parse::<i32>().unwrap());
@@ -210,12 +284,21 @@ impl Stage {
     }
 
     pub fn postmaster(&self) -> i32 {
-        fs::read_to_string(self.pgdata().join("postmaster.pid")).unwrap().lines().next().unwrap().parse().unwrap()
+        fs::read_to_string(self.pgdata().join("postmaster.pid"))
+            .unwrap()
+            .lines()
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap()
     }
 
     pub fn resident_kib(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.runner.id())).unwrap();
-        let row = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let row = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .unwrap();
         row.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
@@ -223,7 +306,11 @@ impl Stage {
     pub fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
         let since = Instant::now();
         while !holds(self) {
-            assert!(since.elapsed() < PATIENCE, "{what} did not happen\n{}", self.output());
+            assert!(
+                since.elapsed() < PATIENCE,
+                "{what} did not happen\n{}",
+                self.output()
+            );
             std::thread::sleep(Duration::from_millis(2));
         }
     }
@@ -256,20 +343,36 @@ fn as_user(command: &mut Program, uid: u32, gid: u32) {
 }
 
 pub fn kill(pid: i32, signal: &str) {
-    let _ = Program::new("kill").arg(format!("-{signal}")).arg(pid.to_string()).stderr(Stdio::null()).status();
+    let _ = Program::new("kill")
+        .arg(format!("-{signal}"))
+        .arg(pid.to_string())
+        .stderr(Stdio::null())
+        .status();
 }
 
 pub fn files(files: &[(&str, &str)]) -> BTreeMap<String, String> {
-    files.iter().map(|(name, content)| ((*name).to_owned(), (*content).to_owned())).collect()
+    files
+        .iter()
+        .map(|(name, content)| ((*name).to_owned(), (*content).to_owned()))
+        .collect()
 }
 
 pub fn text(output: &Output) -> String {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
 pub fn initdb() -> Initdb {
-    Initdb { data_checksums: true, encoding: "UTF8".into(), locale_provider: "libc".into(), locale: "C.UTF-8".into() }
+    Initdb {
+        data_checksums: true,
+        encoding: "UTF8".into(),
+        locale_provider: "libc".into(),
+        locale: "C.UTF-8".into(),
+    }
 }
 
 pub fn member(promised: i64, opened_in: i64) -> Member {
@@ -287,114 +390,4 @@ pub fn member(promised: i64, opened_in: i64) -> Member {
 
 pub fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
-}
-
-impl Agent {
-    fn accept(listener: &UnixListener) -> Self {
-        listener.set_nonblocking(true).unwrap();
-        let since = Instant::now();
-        let stream = loop {
-            match listener.accept() {
-                Ok((stream, _)) => break stream,
-                Err(e) if since.elapsed() > PATIENCE => panic!("the runner does not connect: {e}"),
-                Err(_) => std::thread::sleep(Duration::from_millis(5)),
-            }
-        };
-        stream.set_nonblocking(false).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let output = stream.try_clone().unwrap();
-        let mut agent = Self { input: BufReader::new(stream), output, key_shown: None, state: None, next: 1 };
-        match agent.read() {
-            FromRunner::Hello { key } => agent.key_shown = key,
-            other => panic!("{other:?} before Hello"),
-        }
-        agent.say(&FromAgent::Welcome { key: KEY.into() });
-        while agent.state.is_none() {
-            agent.next_message();
-        }
-        agent
-    }
-
-    pub fn say(&mut self, message: &FromAgent) {
-        let mut line = serde_json::to_vec(message).unwrap();
-        line.push(b'\n');
-        self.output.write_all(&line).unwrap();
-    }
-
-    fn read(&mut self) -> FromRunner {
-        let mut line = String::new();
-        self.input.read_line(&mut line).expect("the runner says something");
-        assert!(!line.is_empty(), "the runner ended the connection");
-        serde_json::from_str(&line).unwrap()
-    }
-
-    fn next_message(&mut self) -> Option<Reply> {
-        match self.read() {
-            FromRunner::State(state) => {
-                self.state = Some(state);
-                None
-            }
-            FromRunner::Reply(reply) => Some(reply),
-            FromRunner::Hello { .. } => panic!("Hello in the middle"),
-        }
-    }
-
-    pub fn send(&mut self, command: Command) -> u64 {
-        let id = self.next;
-        self.next += 1;
-        self.say(&FromAgent::Request(Request { id, command }));
-        id
-    }
-
-    pub fn reply(&mut self, id: u64) -> Option<String> {
-        loop {
-            if let Some(reply) = self.next_message() {
-                assert_eq!(reply.id, id);
-                return reply.error;
-            }
-        }
-    }
-
-    /// The next answer, whichever of the requests it is for.
-    pub fn reply_to_any(&mut self, ids: &[u64]) -> (u64, Option<String>) {
-        loop {
-            if let Some(reply) = self.next_message() {
-                assert!(ids.contains(&reply.id));
-                return (reply.id, reply.error);
-            }
-        }
-    }
-
-    /// Asks and expects it to be done.
-    pub fn done(&mut self, command: Command) {
-        let shown = format!("{command:?}");
-        let id = self.send(command);
-        let error = self.reply(id);
-        assert_eq!(error, None, "{shown}");
-    }
-
-    /// Asks and expects a refusal: its text.
-    pub fn refused(&mut self, command: Command) -> String {
-        let shown = format!("{command:?}");
-        let id = self.send(command);
-        self.reply(id).unwrap_or_else(|| panic!("not refused: {shown}"))
-    }
-
-    pub fn extend(&mut self, until: u64) {
-        self.say(&FromAgent::Extend { until });
-    }
-
-    /// Reads until the state is so.
-    pub fn until(&mut self, holds: impl Fn(&State) -> bool) -> State {
-        loop {
-            if let Some(state) = self.state.as_ref().filter(|state| holds(state)) {
-                return state.clone();
-            }
-            assert_eq!(self.next_message(), None, "a reply that nobody waits for");
-        }
-    }
-
-    pub fn state(&self) -> &State {
-        self.state.as_ref().unwrap()
-    }
 }

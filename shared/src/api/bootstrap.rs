@@ -81,7 +81,10 @@ pub struct Locale {
 
 impl Default for Locale {
     fn default() -> Self {
-        Self { provider: LocaleProvider::Libc, name: "C.UTF-8".into() }
+        Self {
+            provider: LocaleProvider::Libc,
+            name: "C.UTF-8".into(),
+        }
     }
 }
 
@@ -110,7 +113,10 @@ pub struct InitSource {
 #[serde(rename_all = "camelCase")]
 pub struct ConfigMapKey {
     /// The ConfigMap's name. Immutable.
-    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
+    #[schemars(
+        length(min = 1, max = 253),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+    )]
     pub name: String,
     /// The key in its `data`. Immutable.
     #[schemars(length(min = 1, max = 253), regex(pattern = r"^[-._a-zA-Z0-9]+$"))]

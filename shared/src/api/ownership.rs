@@ -46,7 +46,13 @@ const WATCHED: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
 /// Makes what a database consists of.
 pub const PROVISIONER: Writer = Writer {
     manager: "sampledb-provisioner",
-    sections: &["observedGeneration", "phase", "provisioning", "replicas", "selector"],
+    sections: &[
+        "observedGeneration",
+        "phase",
+        "provisioning",
+        "replicas",
+        "selector",
+    ],
     conditions: &[
         ConditionType::Ready,
         ConditionType::Reconciling,
@@ -58,22 +64,74 @@ pub const PROVISIONER: Writer = Writer {
     ],
     children: &[
         // Secrets are never listed or watched: drift is checked on each pass.
-        Child { group: "", resource: "secrets", verbs: &["get", "create", "patch", "delete"] },
-        Child { group: "", resource: "configmaps", verbs: WATCHED },
-        Child { group: "", resource: "persistentvolumeclaims", verbs: WATCHED },
-        Child { group: "", resource: "serviceaccounts", verbs: WATCHED },
-        Child { group: "apps", resource: "statefulsets", verbs: WATCHED },
-        Child { group: "batch", resource: "jobs", verbs: WATCHED },
-        Child { group: "policy", resource: "poddisruptionbudgets", verbs: WATCHED },
-        Child { group: "rbac.authorization.k8s.io", resource: "roles", verbs: WATCHED },
-        Child { group: "rbac.authorization.k8s.io", resource: "rolebindings", verbs: WATCHED },
+        Child {
+            group: "",
+            resource: "secrets",
+            verbs: &["get", "create", "patch", "delete"],
+        },
+        Child {
+            group: "",
+            resource: "configmaps",
+            verbs: WATCHED,
+        },
+        Child {
+            group: "",
+            resource: "persistentvolumeclaims",
+            verbs: WATCHED,
+        },
+        Child {
+            group: "",
+            resource: "serviceaccounts",
+            verbs: WATCHED,
+        },
+        Child {
+            group: "apps",
+            resource: "statefulsets",
+            verbs: WATCHED,
+        },
+        Child {
+            group: "batch",
+            resource: "jobs",
+            verbs: WATCHED,
+        },
+        Child {
+            group: "policy",
+            resource: "poddisruptionbudgets",
+            verbs: WATCHED,
+        },
+        Child {
+            group: "rbac.authorization.k8s.io",
+            resource: "roles",
+            verbs: WATCHED,
+        },
+        Child {
+            group: "rbac.authorization.k8s.io",
+            resource: "rolebindings",
+            verbs: WATCHED,
+        },
         // Not written by it: held so that it may be granted to the instances by name (no `escalate`, no `bind`).
-        Child { group: "discovery.k8s.io", resource: "endpointslices", verbs: &["get", "list", "watch", "create", "patch"] },
+        Child {
+            group: "discovery.k8s.io",
+            resource: "endpointslices",
+            verbs: &["get", "list", "watch", "create", "patch"],
+        },
     ],
     reads: &[
-        Read { group: "", resource: "pods", verbs: &["get", "list", "watch"] },
-        Read { group: "", resource: "events", verbs: &["get", "list"] },
-        Read { group: "storage.k8s.io", resource: "storageclasses", verbs: &["get"] },
+        Read {
+            group: "",
+            resource: "pods",
+            verbs: &["get", "list", "watch"],
+        },
+        Read {
+            group: "",
+            resource: "events",
+            verbs: &["get", "list"],
+        },
+        Read {
+            group: "storage.k8s.io",
+            resource: "storageclasses",
+            verbs: &["get"],
+        },
     ],
 };
 
@@ -83,8 +141,16 @@ pub const SERVICE_PUBLISHER: Writer = Writer {
     sections: &["endpoints", "binding"],
     conditions: &[ConditionType::Published],
     children: &[
-        Child { group: "", resource: "services", verbs: WATCHED },
-        Child { group: "", resource: "configmaps", verbs: WATCHED },
+        Child {
+            group: "",
+            resource: "services",
+            verbs: WATCHED,
+        },
+        Child {
+            group: "",
+            resource: "configmaps",
+            verbs: WATCHED,
+        },
     ],
     // Its rights on Secrets are a Role beside each SampleDB, by name, made by the provisioner.
     reads: &[],
@@ -117,10 +183,16 @@ mod tests {
         let mut seen = BTreeSet::new();
         for writer in WRITERS {
             for section in writer.sections {
-                assert!(seen.insert(format!("section {section}")), "status.{section} has two writers");
+                assert!(
+                    seen.insert(format!("section {section}")),
+                    "status.{section} has two writers"
+                );
             }
             for condition in writer.conditions {
-                assert!(seen.insert(format!("condition {condition}")), "{condition} has two writers");
+                assert!(
+                    seen.insert(format!("condition {condition}")),
+                    "{condition} has two writers"
+                );
             }
         }
     }

@@ -41,15 +41,24 @@ pub struct HbaRule {
     pub connection: HbaConnection,
     /// The databases it speaks of; `all` for every one. Default: all. Effect: at once.
     #[serde(default = "all")]
-    #[schemars(length(min = 1, max = 32), inner(length(max = 63), regex(pattern = r"^[A-Za-z_][A-Za-z0-9_$-]*$")))]
+    #[schemars(
+        length(min = 1, max = 32),
+        inner(length(max = 63), regex(pattern = r"^[A-Za-z_][A-Za-z0-9_$-]*$"))
+    )]
     pub databases: Vec<String>,
     /// The roles it speaks of; `all` for every one. The suite's own roles cannot be named. Default: all. Effect: at once.
     #[serde(default = "all")]
-    #[schemars(length(min = 1, max = 32), inner(length(max = 63), regex(pattern = r"^[A-Za-z_][A-Za-z0-9_$-]*$")))]
+    #[schemars(
+        length(min = 1, max = 32),
+        inner(length(max = 63), regex(pattern = r"^[A-Za-z_][A-Za-z0-9_$-]*$"))
+    )]
     #[x_kube(validation = Rule::new("self.all(u, u != 'postgres' && !u.startsWith('sampledb_'))").message("postgres.hba: the roles postgres and sampledb_* are the suite's own; leave them out"))]
     pub users: Vec<String>,
     /// A network in CIDR notation ("10.0.0.0/8", "::/0"), or `all`. Effect: at once.
-    #[schemars(length(max = 43), regex(pattern = r"^(all|[0-9.]{7,15}/[0-9]{1,2}|[0-9A-Fa-f:.]{2,39}/[0-9]{1,3})$"))]
+    #[schemars(
+        length(max = 43),
+        regex(pattern = r"^(all|[0-9.]{7,15}/[0-9]{1,2}|[0-9A-Fa-f:.]{2,39}/[0-9]{1,3})$")
+    )]
     #[x_kube(validation = Rule::new("self == 'all' || isCIDR(self)").message("postgres.hba: address must be 'all' or a network such as 10.0.0.0/8"))]
     pub address: String,
     /// What is asked of who matches. Effect: at once.

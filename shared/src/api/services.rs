@@ -30,7 +30,13 @@ pub struct RwService {
     pub annotations: BTreeMap<String, String>,
     /// Names by which clients outside the cluster reach it; they are added to the server's certificate. Default: none. Effect: the certificate is issued again and loaded without a restart.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 16), inner(length(min = 1, max = 253), regex(pattern = r"^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")))]
+    #[schemars(
+        length(max = 16),
+        inner(
+            length(min = 1, max = 253),
+            regex(pattern = r"^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+        )
+    )]
     pub external_names: Vec<String>,
 }
 

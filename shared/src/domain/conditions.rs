@@ -48,13 +48,25 @@ pub struct Finding {
 
 impl Finding {
     /// A finding.
-    pub fn new(type_: ConditionType, status: impl Into<Status>, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { type_, status: status.into(), reason, message: message.into() }
+    pub fn new(
+        type_: ConditionType,
+        status: impl Into<Status>,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            type_,
+            status: status.into(),
+            reason,
+            message: message.into(),
+        }
     }
 
     /// The condition to write: the transition time of `before` is kept while the status is the same.
     pub fn condition(&self, before: &[Condition], generation: i64, now: Timestamp) -> Condition {
-        let kept = find(before, self.type_).filter(|c| c.status == self.status.as_str()).map(|c| c.last_transition_time.clone());
+        let kept = find(before, self.type_)
+            .filter(|c| c.status == self.status.as_str())
+            .map(|c| c.last_transition_time.clone());
         Condition {
             type_: self.type_.as_str().into(),
             status: self.status.as_str().into(),
@@ -62,7 +74,8 @@ impl Finding {
             message: truncated(&self.message, 4096),
             observed_generation: Some(generation),
             // Kubernetes keeps seconds; a finer time would differ after a round trip.
-            last_transition_time: kept.unwrap_or_else(|| Time(Timestamp::from_second(now.as_second()).unwrap_or(now))),
+            last_transition_time: kept
+                .unwrap_or_else(|| Time(Timestamp::from_second(now.as_second()).unwrap_or(now))),
         }
     }
 }

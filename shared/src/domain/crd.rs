@@ -22,19 +22,29 @@ pub const NEVER: &str = "1970-01-01T00:00:00Z";
 pub fn sampledb() -> CustomResourceDefinition {
     let mut crd = SampleDb::crd();
     for version in &mut crd.spec.versions {
-        let Some(root) = version.schema.as_mut().and_then(|s| s.open_api_v3_schema.as_mut()) else { continue };
+        let Some(root) = version
+            .schema
+            .as_mut()
+            .and_then(|s| s.open_api_v3_schema.as_mut())
+        else {
+            continue;
+        };
         if let Some(status) = property(root, &["status"]) {
             status.default = Some(JSON(initial_status()));
         }
         if let Some(settings) = property(root, &["spec", "postgres", "parameters"]) {
-            settings.x_kubernetes_validations.get_or_insert_default().extend(reserved_parameters());
+            settings
+                .x_kubernetes_validations
+                .get_or_insert_default()
+                .extend(reserved_parameters());
         }
     }
     crd
 }
 
 fn property<'a>(schema: &'a mut JSONSchemaProps, path: &[&str]) -> Option<&'a mut JSONSchemaProps> {
-    path.iter().try_fold(schema, |at, name| at.properties.as_mut()?.get_mut(*name))
+    path.iter()
+        .try_fold(schema, |at, name| at.properties.as_mut()?.get_mut(*name))
 }
 
 /// Refuses the settings that are the suite's own: one rule a reason. (A message that picks out the
@@ -45,10 +55,17 @@ fn reserved_parameters() -> impl Iterator<Item = ValidationRule> {
         by_reason.entry(reserved.why).or_default().push(reserved.name);
     }
     by_reason.into_iter().map(|(why, names)| {
-        let listed = names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(",");
+        let listed = names
+            .iter()
+            .map(|name| format!("'{name}'"))
+            .collect::<Vec<_>>()
+            .join(",");
         ValidationRule {
             rule: format!("!self.exists(k, k in [{listed}])"),
-            message: Some(format!("postgres.parameters can have none of {}: {why}", names.join(", "))),
+            message: Some(format!(
+                "postgres.parameters can have none of {}: {why}",
+                names.join(", ")
+            )),
             ..ValidationRule::default()
         }
     })
@@ -69,11 +86,17 @@ mod tests {
     use super::*;
 
     fn walk(path: &str, schema: &Value, found: &mut Vec<String>) {
-        let described = schema["description"].as_str().is_some_and(|d| !d.trim().is_empty());
+        let described = schema["description"]
+            .as_str()
+            .is_some_and(|d| !d.trim().is_empty());
         if !described && !path.is_empty() {
             found.push(format!("{path}: no description"));
         }
-        if schema["type"] == "string" && schema["enum"].is_null() && schema["maxLength"].is_null() && schema["format"].is_null() {
+        if schema["type"] == "string"
+            && schema["enum"].is_null()
+            && schema["maxLength"].is_null()
+            && schema["format"].is_null()
+        {
             found.push(format!("{path}: a string without maxLength"));
         }
         if schema["type"] == "array" && schema["maxItems"].is_null() {

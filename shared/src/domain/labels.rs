@@ -65,7 +65,9 @@ pub fn child(name: &str, component: Component, manager: &str) -> BTreeMap<String
 
 /// The labels that select the database's pods.
 pub fn pod_selector(name: &str) -> BTreeMap<String, String> {
-    [(NAME, name), (COMPONENT, Component::Database.as_str())].map(|(k, v)| (k.to_owned(), v.to_owned())).into()
+    [(NAME, name), (COMPONENT, Component::Database.as_str())]
+        .map(|(k, v)| (k.to_owned(), v.to_owned()))
+        .into()
 }
 
 /// The same as text, for `status.selector`.

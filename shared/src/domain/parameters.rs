@@ -115,7 +115,8 @@ pub fn is_name(name: &str) -> bool {
     let part = |p: &str| {
         p.len() <= 63
             && p.starts_with(|c: char| c.is_ascii_lowercase())
-            && p.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+            && p.chars()
+                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
     };
     match name.split_once('.') {
         Some((extension, setting)) => part(extension) && part(setting),

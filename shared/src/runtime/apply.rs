@@ -11,6 +11,7 @@ use futures::StreamExt;
 use http::StatusCode;
 use kube::Client;
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, Preconditions};
+use kube::core::Status;
 use kube::core::params::PropagationPolicy;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -35,18 +36,47 @@ pub(crate) struct Target {
 }
 
 /// Applies everything, at the same time.
-pub(crate) async fn apply(target: &Target, wanted: Vec<Desired>, memory: &mut Memory, metrics: &Metrics) -> Applied {
+pub(crate) async fn apply(
+    target: &Target,
+    wanted: Vec<Desired>,
+    memory: &mut Memory,
+    metrics: &Metrics,
+) -> Applied {
     memory.keep(&wanted);
     let mut applied = Applied::default();
     let mut todo = Vec::new();
     for desired in wanted {
         if let Some(kept) = memory.unchanged(&desired, &target.namespace) {
             count(metrics, &desired.resource.kind, "unchanged");
-            applied.objects.insert((desired.resource.kind.clone(), desired.name().to_owned()), kept);
+            applied
+                .objects
+                .insert((desired.resource.kind.clone(), desired.name().to_owned()), kept);
         } else {
             todo.push(write(target.clone(), desired));
         }
     }
+    let again = round(todo, &mut applied, memory, metrics, true).await;
+    // Something that one refers to (a RoleBinding its Role) may have been made by the first round.
+    let again = again
+        .into_iter()
+        .map(|desired| write(target.clone(), desired))
+        .collect();
+    round(again, &mut applied, memory, metrics, false).await;
+    applied
+        .refused
+        .sort_by(|a, b| (&a.kind, &a.name).cmp(&(&b.kind, &b.name)));
+    applied
+}
+
+/// Writes at the same time; returns what the API server misses something for, if `retry`.
+async fn round(
+    todo: Vec<impl Future<Output = (Desired, Result<Value, kube::Error>)>>,
+    applied: &mut Applied,
+    memory: &mut Memory,
+    metrics: &Metrics,
+    retry: bool,
+) -> Vec<Desired> {
+    let mut again = Vec::new();
     let mut done = futures::stream::iter(todo).buffer_unordered(AT_ONCE);
     while let Some((desired, result)) = done.next().await {
         let kind = desired.resource.kind.clone();
@@ -58,26 +88,32 @@ pub(crate) async fn apply(target: &Target, wanted: Vec<Desired>, memory: &mut Me
                 }
                 applied.objects.insert((kind, desired.name().to_owned()), object);
             }
-            Err((class, message)) => {
+            Err(kube::Error::Api(status)) if retry && status.code == 404 => again.push(desired),
+            Err(error) => {
                 count(metrics, &kind, "refused");
-                applied.refused.push(Refusal { kind, name: desired.name().to_owned(), class, message });
+                let (class, message) = refusal(&error);
+                applied.refused.push(Refusal {
+                    kind,
+                    name: desired.name().to_owned(),
+                    class,
+                    message,
+                });
             }
         }
     }
-    applied.refused.sort_by(|a, b| (&a.kind, &a.name).cmp(&(&b.kind, &b.name)));
-    applied
+    again
 }
 
 fn count(metrics: &Metrics, kind: &str, result: &str) {
     metrics.applies.with_label_values(&[kind, result]).inc();
 }
 
-async fn write(target: Target, desired: Desired) -> (Desired, Result<Value, (ErrorClass, String)>) {
+async fn write(target: Target, desired: Desired) -> (Desired, Result<Value, kube::Error>) {
     let result = write_one(&target, &desired).await;
     (desired, result)
 }
 
-async fn write_one(target: &Target, desired: &Desired) -> Result<Value, (ErrorClass, String)> {
+async fn write_one(target: &Target, desired: &Desired) -> Result<Value, kube::Error> {
     let mut object = desired.object.clone();
     object["metadata"]["namespace"] = target.namespace.as_str().into();
     let mut params = PatchParams::apply(target.manager);
@@ -87,7 +123,7 @@ async fn write_one(target: &Target, desired: &Desired) -> Result<Value, (ErrorCl
     }
     let request = client::path(&desired.resource, &target.namespace);
     let request = request.patch(desired.name(), &params, &Patch::Apply(object));
-    let (code, answer): (_, Value) = client::send(&target.client, request).await.map_err(|e| refusal(&e))?;
+    let (code, answer): (_, Value) = client::send(&target.client, request).await?;
     if desired.seen.is_some() || code == StatusCode::CREATED {
         return Ok(answer);
     }
@@ -97,13 +133,23 @@ async fn write_one(target: &Target, desired: &Desired) -> Result<Value, (ErrorCl
         return Ok(answer);
     }
     give_back(target, desired, &answer).await;
-    let whose = if strangers.is_empty() { "another SampleDB".to_owned() } else { strangers.join(", ") };
-    Err((ErrorClass::Conflict, format!("an object of this name appeared meanwhile, made by {whose}; it was left as it is")))
+    let whose = if strangers.is_empty() {
+        "another SampleDB".to_owned()
+    } else {
+        strangers.join(", ")
+    };
+    let message = format!("an object of this name appeared meanwhile, made by {whose}; it was left as it is");
+    Err(kube::Error::Api(
+        Status::failure(&message, "Conflict").with_code(409).boxed(),
+    ))
 }
 
 /// Who else holds fields of an object, its status aside.
 fn strangers(object: &Value, manager: &str) -> Vec<String> {
-    let fields = object["metadata"]["managedFields"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let fields = object["metadata"]["managedFields"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     let mut others: Vec<_> = fields
         .iter()
         .filter(|entry| entry["subresource"].as_str().is_none_or(str::is_empty))
@@ -142,7 +188,11 @@ pub(crate) async fn delete(target: &Target, doomed: &[Doomed], metrics: &Metrics
                 uid: Some(doomed.seen.uid.clone()),
                 resource_version: Some(doomed.seen.resource_version.clone()),
             }),
-            propagation_policy: Some(if doomed.orphan { PropagationPolicy::Orphan } else { PropagationPolicy::Background }),
+            propagation_policy: Some(if doomed.orphan {
+                PropagationPolicy::Orphan
+            } else {
+                PropagationPolicy::Background
+            }),
             ..DeleteParams::default()
         };
         let request = client::path(&doomed.resource, &target.namespace).delete(&doomed.name, &params);
@@ -153,7 +203,12 @@ pub(crate) async fn delete(target: &Target, doomed: &[Doomed], metrics: &Metrics
                 count(metrics, &doomed.resource.kind, "refused");
                 let (class, message) = refusal(&error);
                 let (kind, name) = (doomed.resource.kind.clone(), doomed.name.clone());
-                refused.push(Refusal { kind, name, class, message });
+                refused.push(Refusal {
+                    kind,
+                    name,
+                    class,
+                    message,
+                });
             }
         }
     }
@@ -165,5 +220,21 @@ fn refusal(error: &kube::Error) -> (ErrorClass, String) {
         kube::Error::Api(status) => status.message.clone(),
         other => other.to_string(),
     };
-    (class_of(error), message)
+    (
+        if is_replaced(error) {
+            ErrorClass::Conflict
+        } else {
+            class_of(error)
+        },
+        message,
+    )
+}
+
+/// Another object has the name by now: the API server takes the UID of the one that was seen for a wrong field.
+fn is_replaced(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else {
+        return false;
+    };
+    let causes = status.details.iter().flat_map(|d| &d.causes);
+    status.code == 422 && causes.into_iter().any(|cause| cause.field == "metadata.uid")
 }

@@ -38,14 +38,18 @@ mod tests {
         let pauses: Vec<_> = (1..=12).map(|n| pause(n, FIRST, CEILING, 7)).collect();
         for (n, found) in pauses.iter().enumerate() {
             let base = FIRST.mul_f64(f64::from(1u32 << n)).min(CEILING);
-            assert!(*found >= base.mul_f64(0.75) && *found <= base.mul_f64(1.25).min(CEILING), "{n}: {found:?}");
+            assert!(
+                *found >= base.mul_f64(0.75) && *found <= base.mul_f64(1.25).min(CEILING),
+                "{n}: {found:?}"
+            );
         }
         assert!(pause(u32::MAX, FIRST, CEILING, 7) <= CEILING);
     }
 
     #[test]
     fn objects_that_failed_together_are_not_retried_together() {
-        let pauses: std::collections::BTreeSet<_> = (0..100).map(|seed| pause(6, FIRST, CEILING, seed)).collect();
+        let pauses: std::collections::BTreeSet<_> =
+            (0..100).map(|seed| pause(6, FIRST, CEILING, seed)).collect();
         assert!(pauses.len() > 95);
     }
 }

@@ -54,9 +54,13 @@ pub async fn connect(name: &str, requests: Requests) -> Result<Client, ConnectEr
     config.default_retry = false;
     config.disable_compression = true;
     if let Ok(agent) = HeaderValue::from_str(&format!("{name}/{}", env!("CARGO_PKG_VERSION"))) {
-        config.headers.push((HeaderName::from_static("user-agent"), agent));
+        config
+            .headers
+            .push((HeaderName::from_static("user-agent"), agent));
     }
-    Ok(ClientBuilder::try_from(config)?.with_layer(&Limits::new(requests)).build())
+    Ok(ClientBuilder::try_from(config)?
+        .with_layer(&Limits::new(requests))
+        .build())
 }
 
 /// Counts requests and limits their waits.
@@ -68,7 +72,10 @@ pub(crate) struct Limits {
 
 impl Limits {
     pub(crate) fn new(requests: Requests) -> Self {
-        Self { requests, most: Arc::new(Semaphore::new(MOST_REQUESTS)) }
+        Self {
+            requests,
+            most: Arc::new(Semaphore::new(MOST_REQUESTS)),
+        }
     }
 }
 
@@ -76,7 +83,10 @@ impl<S> Layer<S> for Limits {
     type Service = Limited<S>;
 
     fn layer(&self, inner: S) -> Limited<S> {
-        Limited { inner, limits: self.clone() }
+        Limited {
+            inner,
+            limits: self.clone(),
+        }
     }
 }
 
@@ -106,10 +116,17 @@ where
         let Limits { requests, most } = self.limits.clone();
         Box::pin(async move {
             let _turn = most.acquire_owned().await?;
-            let timer = requests.duration.with_label_values(&[method.as_str()]).start_timer();
+            let timer = requests
+                .duration
+                .with_label_values(&[method.as_str()])
+                .start_timer();
             let answer = match tokio::time::timeout(HEAD_TIMEOUT, answer).await {
                 Ok(answer) => answer.map_err(Into::into),
-                Err(_) => Err(format!("the API server did not answer within {} s", HEAD_TIMEOUT.as_secs()).into()),
+                Err(_) => Err(format!(
+                    "the API server did not answer within {} s",
+                    HEAD_TIMEOUT.as_secs()
+                )
+                .into()),
             };
             timer.observe_duration();
             let code = answer.as_ref().map_or("<error>", |a| code(a.status()));
@@ -139,7 +156,10 @@ fn code(status: StatusCode) -> &'static str {
         (503, "503"),
         (504, "504"),
     ];
-    KNOWN.iter().find(|(n, _)| *n == status.as_u16()).map_or("other", |(_, text)| text)
+    KNOWN
+        .iter()
+        .find(|(n, _)| *n == status.as_u16())
+        .map_or("other", |(_, text)| text)
 }
 
 /// The path of the objects of a kind in a namespace.
@@ -159,7 +179,9 @@ pub(crate) async fn send<T: DeserializeOwned>(
     let code = answer.status();
     let bytes = answer.into_body().collect_bytes().await?;
     if code.is_success() {
-        return serde_json::from_slice(&bytes).map(|value| (code, value)).map_err(kube::Error::SerdeError);
+        return serde_json::from_slice(&bytes)
+            .map(|value| (code, value))
+            .map_err(kube::Error::SerdeError);
     }
     let said: Option<Status> = serde_json::from_slice(&bytes).ok();
     let mut status = said.unwrap_or_else(|| Status::failure(&String::from_utf8_lossy(&bytes), "Unreadable"));
@@ -194,8 +216,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_api_server_that_never_answers_does_not_hang_a_controller() {
-        let (mut service, requests) =
-            limited(tower::service_fn(|_: Request<Body>| std::future::pending::<Result<Response<Body>, BoxError>>()));
+        let (mut service, requests) = limited(tower::service_fn(|_: Request<Body>| {
+            std::future::pending::<Result<Response<Body>, BoxError>>()
+        }));
         let error = service.call(request()).await.unwrap_err();
         assert!(error.to_string().contains("did not answer"), "{error}");
         assert_eq!(requests.total.with_label_values(&["<error>", "GET"]).get(), 1);

@@ -37,7 +37,10 @@ pub fn bytes<const N: usize>() -> Result<[u8; N], EntropyError> {
 }
 
 /// Fills `bytes`.
-#[allow(clippy::disallowed_methods, reason = "the one place that asks the operating system")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the one place that asks the operating system"
+)]
 pub fn fill(bytes: &mut [u8]) -> Result<(), EntropyError> {
     Ok(getrandom::fill(bytes)?)
 }
@@ -77,7 +80,11 @@ mod tests {
     #[test]
     fn a_password_cannot_be_guessed_and_needs_no_quoting() {
         let one = password(8).unwrap();
-        assert_eq!(one.expose().len(), SHORTEST_PASSWORD, "never shorter than 128 bits");
+        assert_eq!(
+            one.expose().len(),
+            SHORTEST_PASSWORD,
+            "never shorter than 128 bits"
+        );
         assert!(one.expose().chars().all(|c| c.is_ascii_alphanumeric()));
         assert_ne!(one, password(8).unwrap());
         assert_eq!(password(64).unwrap().expose().len(), 64);

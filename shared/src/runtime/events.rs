@@ -50,7 +50,12 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     pub(crate) fn new(client: Client, controller: &'static str, instance: String) -> Self {
-        Self { client, controller, instance, sent: Mutex::default() }
+        Self {
+            client,
+            controller,
+            instance,
+            sent: Mutex::default(),
+        }
     }
 
     /// Publishes what was not published lately. A note that cannot be published is only logged.
@@ -65,7 +70,12 @@ impl Recorder {
     }
 
     fn id(&self, about: &ObjectReference, note: &Note) -> u64 {
-        let Note { warning, reason, action, message } = note;
+        let Note {
+            warning,
+            reason,
+            action,
+            message,
+        } = note;
         short(&json!([self.controller, about.uid, warning, reason, action, message]).to_string())
     }
 
@@ -94,18 +104,25 @@ impl Recorder {
         let name = format!("{}.{id:016x}", about.name.as_deref().unwrap_or_default());
         let count = match self.step(id, Instant::now()) {
             Step::Nothing => return Ok(()),
-            Step::First => match events.create(&PostParams::default(), &self.event(about, note, &name)).await {
+            Step::First => match events
+                .create(&PostParams::default(), &self.event(about, note, &name))
+                .await
+            {
                 Err(kube::Error::Api(status)) if status.code == 409 => 2,
                 other => return other.map(drop),
             },
             Step::Again(count) => count,
         };
-        let series = EventSeries { count, last_observed_time: now() };
+        let series = EventSeries {
+            count,
+            last_observed_time: now(),
+        };
         let patch = Patch::Merge(json!({"series": series}));
         match events.patch(&name, &PatchParams::default(), &patch).await {
-            Err(kube::Error::Api(status)) if status.code == 404 => {
-                events.create(&PostParams::default(), &self.event(about, note, &name)).await.map(drop)
-            }
+            Err(kube::Error::Api(status)) if status.code == 404 => events
+                .create(&PostParams::default(), &self.event(about, note, &name))
+                .await
+                .map(drop),
             other => other.map(drop),
         }
     }

@@ -51,16 +51,31 @@ impl Route {
             .then(|| parts.drain(..2).nth(1).unwrap_or_default().to_owned());
         let plural = parts.first().copied().unwrap_or_default().to_owned();
         let name = parts.get(1).map(|n| (*n).to_owned());
-        Some(Self { group_version, namespace, plural, name, status: parts.get(2) == Some(&"status") })
+        Some(Self {
+            group_version,
+            namespace,
+            plural,
+            name,
+            status: parts.get(2) == Some(&"status"),
+        })
     }
 
     fn key(&self, name: &str) -> String {
-        format!("{}/{}/{name}", self.plural, self.namespace.as_deref().unwrap_or_default())
+        format!(
+            "{}/{}/{name}",
+            self.plural,
+            self.namespace.as_deref().unwrap_or_default()
+        )
     }
 
     fn holds(&self, key: &str) -> bool {
         let all = format!("{}/", self.plural);
-        key.starts_with(&self.namespace.as_ref().map_or(all.clone(), |n| format!("{all}{n}/")))
+        key.starts_with(
+            &self
+                .namespace
+                .as_ref()
+                .map_or(all.clone(), |n| format!("{all}{n}/")),
+        )
     }
 }
 
@@ -68,7 +83,12 @@ impl Fake {
     /// Serves SampleDBs, ConfigMaps, Secrets and Leases.
     pub(crate) fn new() -> Arc<Self> {
         let fake = Self::default();
-        for (version, plural) in [("sampledb.dev/v1", "sampledbs"), ("v1", "configmaps"), ("v1", "secrets"), ("apps/v1", "statefulsets")] {
+        for (version, plural) in [
+            ("sampledb.dev/v1", "sampledbs"),
+            ("v1", "configmaps"),
+            ("v1", "secrets"),
+            ("apps/v1", "statefulsets"),
+        ] {
             fake.inner().served.insert((version.into(), plural.into()));
         }
         Arc::new(fake)
@@ -91,7 +111,11 @@ impl Fake {
     pub(crate) fn serve(&self, version: &str, plural: &str, served: bool) {
         let entry = (version.to_owned(), plural.to_owned());
         let mut inner = self.inner();
-        if served { inner.served.insert(entry) } else { inner.served.remove(&entry) };
+        if served {
+            inner.served.insert(entry)
+        } else {
+            inner.served.remove(&entry)
+        };
     }
 
     /// From now on requests (method, path with query) for which `rule` has a status fail with it.
@@ -139,31 +163,54 @@ impl Fake {
         }
     }
 
+    /// Ends every watch as a broken connection does.
+    pub(crate) fn break_watches(&self) {
+        for (_, watch) in self.inner().watches.drain(..) {
+            let _ = watch.unbounded_send(Err(std::io::Error::other("the connection was reset")));
+        }
+    }
+
     /// The writes since the last call, as "METHOD key", Leases left out.
     pub(crate) fn writes(&self) -> Vec<String> {
-        std::mem::take(&mut self.inner().log).into_iter().filter(|w| !w.contains("leases/")).collect()
+        std::mem::take(&mut self.inner().log)
+            .into_iter()
+            .filter(|w| !w.contains("leases/"))
+            .collect()
     }
 
     async fn answer(&self, request: Request<Body>) -> Response<Answer> {
         let (parts, body) = request.into_parts();
         let body = body.collect_bytes().await.unwrap();
         let method = parts.method.clone();
-        let full = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
+        let full = parts
+            .uri
+            .path_and_query()
+            .map(ToString::to_string)
+            .unwrap_or_default();
         if let Some(before) = &*self.before.lock().unwrap() {
             before(self, method.as_str(), &full);
         }
-        let refused = self.inner().rules.iter().find_map(|rule| rule(method.as_str(), &full));
+        let refused = self
+            .inner()
+            .rules
+            .iter()
+            .find_map(|rule| rule(method.as_str(), &full));
         if let Some(code) = refused {
             return failure(code, "refused by the test");
         }
-        let Some(route) = Route::of(parts.uri.path()) else { return failure(404, "no such path") };
+        let Some(route) = Route::of(parts.uri.path()) else {
+            return failure(404, "no such path");
+        };
         let query = parts.uri.query().unwrap_or_default();
         self.inner().handle(&method, &route, query, &body)
     }
 }
 
 fn json_answer(code: u16, value: &Value) -> Response<Answer> {
-    Response::builder().status(code).body(Answer::from(value.to_string())).unwrap()
+    Response::builder()
+        .status(code)
+        .body(Answer::from(value.to_string()))
+        .unwrap()
 }
 
 fn failure(code: u16, message: &str) -> Response<Answer> {
@@ -173,7 +220,20 @@ fn failure(code: u16, message: &str) -> Response<Answer> {
         409 => "Conflict",
         _ => "Invalid",
     };
-    json_answer(code, &json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "reason": reason, "code": code}))
+    json_answer(
+        code,
+        &json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "reason": reason, "code": code}),
+    )
+}
+
+fn uid_is_immutable() -> Response<Answer> {
+    let cause =
+        json!({"reason": "FieldValueInvalid", "message": "field is immutable", "field": "metadata.uid"});
+    let message = "metadata.uid: Invalid value: field is immutable";
+    json_answer(
+        422,
+        &json!({"kind": "Status", "status": "Failure", "message": message, "reason": "Invalid", "code": 422, "details": {"causes": [cause]}}),
+    )
 }
 
 impl Inner {
@@ -187,7 +247,9 @@ impl Inner {
             meta["uid"] = format!("uid-{version}").into();
         }
         if object.get("spec") != before.and_then(|b| b.get("spec")) {
-            let generation = before.and_then(|b| b["metadata"]["generation"].as_i64()).unwrap_or_default();
+            let generation = before
+                .and_then(|b| b["metadata"]["generation"].as_i64())
+                .unwrap_or_default();
             object["metadata"]["generation"] = (generation + 1).into();
         }
         let what = if before.is_none() { "ADDED" } else { "MODIFIED" };
@@ -207,7 +269,9 @@ impl Inner {
     fn tell(&mut self, what: &str, key: &str, object: &Value) {
         let line = json!({"type": what, "object": object}).to_string() + "\n";
         self.history.push((self.version, key.to_owned(), line.clone()));
-        self.watches.retain(|(prefix, watch)| !key.starts_with(prefix) || watch.unbounded_send(Ok(line.clone())).is_ok());
+        self.watches.retain(|(prefix, watch)| {
+            !key.starts_with(prefix) || watch.unbounded_send(Ok(line.clone())).is_ok()
+        });
     }
 
     fn handle(&mut self, method: &Method, route: &Route, query: &str, body: &[u8]) -> Response<Answer> {
@@ -252,13 +316,21 @@ impl Inner {
 
     fn list(&mut self, route: &Route, query: &str) -> Response<Answer> {
         let of_group = |(version, _): &&(String, String)| *version == route.group_version;
-        let served: Vec<_> = self.served.iter().filter(of_group).map(|(_, plural)| plural.clone()).collect();
+        let served: Vec<_> = self
+            .served
+            .iter()
+            .filter(of_group)
+            .map(|(_, plural)| plural.clone())
+            .collect();
         if route.plural.is_empty() {
             let resources: Vec<_> = served
                 .iter()
                 .map(|name| json!({"name": name, "singularName": "", "namespaced": true, "kind": "K", "verbs": ["list"]}))
                 .collect();
-            return json_answer(200, &json!({"kind": "APIResourceList", "groupVersion": route.group_version, "resources": resources}));
+            return json_answer(
+                200,
+                &json!({"kind": "APIResourceList", "groupVersion": route.group_version, "resources": resources}),
+            );
         }
         if !served.contains(&route.plural) && route.plural != "leases" {
             return failure(404, "the server could not find the requested resource");
@@ -269,22 +341,39 @@ impl Inner {
             .iter()
             .filter(|(key, _)| route.holds(key))
             .map(|(_, object)| object)
-            .filter(|object| !labelled || object["metadata"]["labels"].get(crate::domain::labels::NAME).is_some())
+            .filter(|object| {
+                !labelled
+                    || object["metadata"]["labels"]
+                        .get(crate::domain::labels::NAME)
+                        .is_some()
+            })
             .collect();
-        json_answer(200, &json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": self.version.to_string()}, "items": items}))
+        json_answer(
+            200,
+            &json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": self.version.to_string()}, "items": items}),
+        )
     }
 
     fn watch(&mut self, route: &Route, query: &str) -> Response<Answer> {
         let (sender, receiver) = unbounded();
-        let from = query.split('&').find_map(|p| p.strip_prefix("resourceVersion=")).and_then(|v| v.parse().ok());
+        let from = query
+            .split('&')
+            .find_map(|p| p.strip_prefix("resourceVersion="))
+            .and_then(|v| v.parse().ok());
         for (version, key, line) in &self.history {
             if *version > from.unwrap_or(u64::MAX) && route.holds(key) {
                 sender.unbounded_send(Ok(line.clone())).unwrap();
             }
         }
-        let prefix = route.namespace.as_ref().map_or(format!("{}/", route.plural), |n| format!("{}/{n}/", route.plural));
+        let prefix = route
+            .namespace
+            .as_ref()
+            .map_or(format!("{}/", route.plural), |n| format!("{}/{n}/", route.plural));
         self.watches.push((prefix, sender));
-        Response::builder().status(200).body(Answer::from_stream(receiver)).unwrap()
+        Response::builder()
+            .status(200)
+            .body(Answer::from_stream(receiver))
+            .unwrap()
     }
 
     fn create(&mut self, route: &Route, body: &[u8]) -> Response<Answer> {
@@ -297,9 +386,20 @@ impl Inner {
         json_answer(201, &self.store(&key, object))
     }
 
-    fn patch(&mut self, route: &Route, key: &str, query: &str, body: &[u8], found: Option<Value>) -> Response<Answer> {
+    fn patch(
+        &mut self,
+        route: &Route,
+        key: &str,
+        query: &str,
+        body: &[u8],
+        found: Option<Value>,
+    ) -> Response<Answer> {
         let patch: Value = serde_json::from_slice(body).unwrap();
-        let manager = query.split('&').find_map(|p| p.strip_prefix("fieldManager=")).unwrap_or("unknown").to_owned();
+        let manager = query
+            .split('&')
+            .find_map(|p| p.strip_prefix("fieldManager="))
+            .unwrap_or("unknown")
+            .to_owned();
         let entry = json!({"manager": manager, "operation": "Apply", "subresource": if route.status { "status" } else { "" }});
         let wanted = &patch["metadata"];
         let Some(before) = found else {
@@ -315,7 +415,7 @@ impl Inner {
         };
         let there = &before["metadata"];
         if !route.status && !wanted["uid"].is_null() && wanted["uid"] != there["uid"] {
-            return failure(409, "Precondition failed: UID in precondition");
+            return uid_is_immutable();
         }
         if !wanted["resourceVersion"].is_null() && wanted["resourceVersion"] != there["resourceVersion"] {
             return failure(409, "the object has been modified");
@@ -336,15 +436,24 @@ impl Inner {
                 }
             }
         }
-        let others = there["managedFields"].as_array().into_iter().flatten().any(|f| f["manager"] != *manager);
-        let owned = ["data", "spec"].iter().any(|f| !before[*f].is_null() && before[*f] != object[*f]);
+        let others = there["managedFields"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .any(|f| f["manager"] != *manager);
+        let owned = ["data", "spec"]
+            .iter()
+            .any(|f| !before[*f].is_null() && before[*f] != object[*f]);
         if others && owned && !query.contains("force=true") {
             return failure(409, "Apply failed with 1 conflict");
         }
         if object == before {
             return json_answer(200, &before);
         }
-        let fields = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+        let fields = object["metadata"]["managedFields"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         if !fields.contains(&entry) {
             object["metadata"]["managedFields"] = fields.into_iter().chain([entry]).collect();
         }

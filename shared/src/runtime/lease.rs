@@ -37,14 +37,23 @@ pub enum Decision {
 
 /// What to do about `lease` as `me`, when it was last seen to change at `observed_at`.
 pub fn evaluate(lease: Option<&Lease>, me: &str, observed_at: Instant, now: Instant) -> Decision {
-    let Some(spec) = lease.and_then(|l| l.spec.as_ref()) else { return Decision::Acquire };
+    let Some(spec) = lease.and_then(|l| l.spec.as_ref()) else {
+        return Decision::Acquire;
+    };
     match spec.holder_identity.as_deref() {
         None | Some("") => Decision::Acquire,
         Some(holder) if holder == me => Decision::Renew,
         Some(_) => {
-            let seconds = spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok()).unwrap_or(15);
+            let seconds = spec
+                .lease_duration_seconds
+                .and_then(|s| u64::try_from(s).ok())
+                .unwrap_or(15);
             let until = observed_at + Duration::from_secs(seconds);
-            if now >= until { Decision::Acquire } else { Decision::Wait(until) }
+            if now >= until {
+                Decision::Acquire
+            } else {
+                Decision::Wait(until)
+            }
         }
     }
 }
@@ -60,7 +69,9 @@ pub struct Standing {
 
 /// The Lease was lost: another may be working now.
 #[derive(Debug, thiserror::Error)]
-#[error("the Lease {name} could not be renewed within {deadline:?} ({reason}); this process ends so that another can take over")]
+#[error(
+    "the Lease {name} could not be renewed within {deadline:?} ({reason}); this process ends so that another can take over"
+)]
 pub struct Lost {
     name: String,
     deadline: Duration,
@@ -101,11 +112,20 @@ impl Elector {
     }
 
     /// Gets the Lease, keeps it, and gives it back when `release` says so.
-    pub(crate) async fn run(mut self, standing: &watch::Sender<Standing>, release: CancellationToken) -> Result<(), Lost> {
+    pub(crate) async fn run(
+        mut self,
+        standing: &watch::Sender<Standing>,
+        release: CancellationToken,
+    ) -> Result<(), Lost> {
         if !self.acquire(standing, &release).await {
             return Ok(());
         }
-        tracing::info!(event = "leading", lease = self.name, identity = self.me, "this process leads now");
+        tracing::info!(
+            event = "leading",
+            lease = self.name,
+            identity = self.me,
+            "this process leads now"
+        );
         let kept = self.keep(&release).await;
         standing.send_replace(Standing::default());
         if kept.is_ok() {
@@ -120,10 +140,15 @@ impl Elector {
             let attempt = tokio::time::timeout(REQUEST, self.attempt(true)).await;
             let pause = match attempt {
                 Ok(Ok(Attempt::Held)) => {
-                    standing.send_replace(Standing { leading: true, holder: self.me.clone() });
+                    standing.send_replace(Standing {
+                        leading: true,
+                        holder: self.me.clone(),
+                    });
                     return true;
                 }
-                Ok(Ok(Attempt::Wait(until))) => self.retry.min(until.saturating_duration_since(Instant::now())),
+                Ok(Ok(Attempt::Wait(until))) => {
+                    self.retry.min(until.saturating_duration_since(Instant::now()))
+                }
                 Ok(Ok(Attempt::Again)) => Duration::from_millis(50),
                 Ok(Err(error)) => {
                     tracing::warn!(event = "lease_failed", lease = self.name, %error, "the Lease could not be read or written");
@@ -132,7 +157,12 @@ impl Elector {
                 Err(_) => self.retry,
             };
             let holder = self.holder().to_owned();
-            standing.send_if_modified(|s| s.holder != holder && { s.holder = holder; true });
+            standing.send_if_modified(|s| {
+                s.holder != holder && {
+                    s.holder = holder;
+                    true
+                }
+            });
             tokio::select! {
                 () = release.cancelled() => return false,
                 () = tokio::time::sleep(pause.max(Duration::from_millis(10))) => {}
@@ -143,36 +173,65 @@ impl Elector {
     async fn keep(&mut self, release: &CancellationToken) -> Result<(), Lost> {
         let mut renewed = Instant::now();
         let mut pause = self.retry;
-        let mut fresh = false;
-        let mut reason = String::new();
+        let mut failed: Option<String> = None;
         loop {
             tokio::select! {
                 () = release.cancelled() => return Ok(()),
                 () = tokio::time::sleep(pause) => {}
             }
             let sent = Instant::now();
-            let deadline = renewed + self.deadline;
+            let deadline = self.deadline(renewed, sent, failed.is_some());
             if sent >= deadline {
-                return Err(self.lost(reason));
+                return Err(
+                    self.lost(failed.unwrap_or_else(|| "this process was not run in time".to_owned()))
+                );
             }
-            let limit = deadline.min(sent + REQUEST);
-            match tokio::time::timeout_at(limit, self.attempt(fresh)).await {
-                Ok(Ok(Attempt::Held)) => (renewed, pause, fresh) = (sent, self.retry, false),
-                Ok(Ok(Attempt::Again)) => (pause, fresh) = (Duration::from_millis(20), true),
+            match tokio::time::timeout_at(deadline.min(sent + REQUEST), self.attempt(failed.is_some())).await
+            {
+                Ok(Ok(Attempt::Held)) => (renewed, pause, failed) = (sent, self.retry, None),
+                Ok(Ok(Attempt::Again)) => {
+                    (pause, failed) = (
+                        Duration::from_millis(20),
+                        Some("it was changed by another".to_owned()),
+                    );
+                }
                 Ok(Ok(Attempt::Wait(_))) => return Err(self.lost(format!("{} took it", self.holder()))),
-                Ok(Err(error)) => (pause, fresh, reason) = (AGAIN, true, error.to_string()),
-                Err(_) => (pause, fresh, reason) = (AGAIN, true, "no answer in time".to_owned()),
+                Ok(Err(error)) => (pause, failed) = (AGAIN, Some(error.to_string())),
+                Err(_) => (pause, failed) = (AGAIN, Some("no answer in time".to_owned())),
             }
-            pause = pause.min(deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1)));
+            pause = pause.min(
+                deadline
+                    .saturating_duration_since(Instant::now())
+                    .max(Duration::from_millis(1)),
+            );
+        }
+    }
+
+    /// Until when a renewal may be tried. A process that was not run for a while (a busy machine) and has not failed
+    /// yet tries once, as long as the Lease cannot have expired for others.
+    fn deadline(&self, renewed: Instant, now: Instant, failed: bool) -> Instant {
+        let deadline = renewed + self.deadline;
+        if failed || now < deadline {
+            deadline
+        } else {
+            renewed + self.duration.mul_f64(0.9)
         }
     }
 
     fn lost(&self, reason: String) -> Lost {
-        Lost { name: self.name.to_owned(), deadline: self.deadline, reason }
+        Lost {
+            name: self.name.to_owned(),
+            deadline: self.deadline,
+            reason,
+        }
     }
 
     fn holder(&self) -> &str {
-        self.seen.as_ref().and_then(|l| l.spec.as_ref()).and_then(|s| s.holder_identity.as_deref()).unwrap_or_default()
+        self.seen
+            .as_ref()
+            .and_then(|l| l.spec.as_ref())
+            .and_then(|s| s.holder_identity.as_deref())
+            .unwrap_or_default()
     }
 
     async fn attempt(&mut self, look: bool) -> Result<Attempt, kube::Error> {
@@ -185,26 +244,40 @@ impl Elector {
         }
         match evaluate(self.seen.as_ref(), &self.me, self.observed_at, Instant::now()) {
             Decision::Wait(until) => Ok(Attempt::Wait(until)),
-            Decision::Acquire | Decision::Renew => self.write(&self.me, self.duration).await.map(|written| match written {
-                Some(lease) => {
-                    self.seen = Some(lease);
-                    self.observed_at = Instant::now();
-                    Attempt::Held
-                }
-                None => Attempt::Again,
-            }),
+            Decision::Acquire | Decision::Renew => {
+                self.write(&self.me, self.duration)
+                    .await
+                    .map(|written| match written {
+                        Some(lease) => {
+                            self.seen = Some(lease);
+                            self.observed_at = Instant::now();
+                            Attempt::Held
+                        }
+                        None => Attempt::Again,
+                    })
+            }
         }
     }
 
     /// Writes the Lease if it is still as it was seen; `None` when it is not.
     async fn write(&self, holder: &str, duration: Duration) -> Result<Option<Lease>, kube::Error> {
         let mut lease = self.seen.clone().unwrap_or_else(|| Lease {
-            metadata: ObjectMeta { name: Some(self.name.to_owned()), ..ObjectMeta::default() },
+            metadata: ObjectMeta {
+                name: Some(self.name.to_owned()),
+                ..ObjectMeta::default()
+            },
             spec: None,
         });
         lease.metadata.managed_fields = None;
-        lease.spec = Some(Self::spec(lease.spec.take().unwrap_or_default(), holder, duration));
-        let params = PostParams { field_manager: Some(self.name.to_owned()), ..PostParams::default() };
+        lease.spec = Some(Self::spec(
+            lease.spec.take().unwrap_or_default(),
+            holder,
+            duration,
+        ));
+        let params = PostParams {
+            field_manager: Some(self.name.to_owned()),
+            ..PostParams::default()
+        };
         let written = match &self.seen {
             Some(_) => self.api.replace(self.name, &params, &lease).await,
             None => self.api.create(&params, &lease).await,
@@ -216,14 +289,21 @@ impl Elector {
         }
     }
 
-    #[allow(clippy::disallowed_methods, reason = "the times in a Lease are for people; no decision reads them")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the times in a Lease are for people; no decision reads them"
+    )]
     fn spec(before: LeaseSpec, holder: &str, duration: Duration) -> LeaseSpec {
         let now = MicroTime(jiff::Timestamp::now());
         let taken = !holder.is_empty() && before.holder_identity.as_deref() != Some(holder);
         LeaseSpec {
             holder_identity: Some(holder.to_owned()),
             lease_duration_seconds: Some(i32::try_from(duration.as_secs().max(1)).unwrap_or(i32::MAX)),
-            acquire_time: if taken { Some(now.clone()) } else { before.acquire_time },
+            acquire_time: if taken {
+                Some(now.clone())
+            } else {
+                before.acquire_time
+            },
             renew_time: Some(now),
             lease_transitions: Some(before.lease_transitions.unwrap_or_default() + i32::from(taken)),
             ..LeaseSpec::default()
@@ -232,10 +312,24 @@ impl Elector {
 
     async fn release(&self) {
         match tokio::time::timeout(REQUEST, self.write("", Duration::from_secs(1))).await {
-            Ok(Ok(Some(_))) => tracing::info!(event = "lease_released", lease = self.name, "the Lease was given back"),
-            Ok(Ok(None)) => tracing::warn!(event = "lease_changed", lease = self.name, "the Lease was no longer ours"),
-            Ok(Err(error)) => tracing::warn!(event = "lease_failed", lease = self.name, %error, "the Lease could not be given back; others wait for its end"),
-            Err(_) => tracing::warn!(event = "lease_failed", lease = self.name, "the Lease could not be given back in time; others wait for its end"),
+            Ok(Ok(Some(_))) => tracing::info!(
+                event = "lease_released",
+                lease = self.name,
+                "the Lease was given back"
+            ),
+            Ok(Ok(None)) => tracing::warn!(
+                event = "lease_changed",
+                lease = self.name,
+                "the Lease was no longer ours"
+            ),
+            Ok(Err(error)) => {
+                tracing::warn!(event = "lease_failed", lease = self.name, %error, "the Lease could not be given back; others wait for its end");
+            }
+            Err(_) => tracing::warn!(
+                event = "lease_failed",
+                lease = self.name,
+                "the Lease could not be given back in time; others wait for its end"
+            ),
         }
     }
 }

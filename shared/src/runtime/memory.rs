@@ -33,7 +33,14 @@ struct Child {
 impl Memory {
     /// The memory for this UID: what was remembered of another of the same name is dropped.
     pub(crate) fn of(self, uid: &str) -> Self {
-        if self.uid == uid { self } else { Self { uid: uid.to_owned(), ..Self::default() } }
+        if self.uid == uid {
+            self
+        } else {
+            Self {
+                uid: uid.to_owned(),
+                ..Self::default()
+            }
+        }
     }
 
     /// The remembered metadata, when exactly this was applied and nothing was changed since.
@@ -75,8 +82,16 @@ impl Memory {
 
     /// Whether a child's event says no more than what this process wrote.
     pub(crate) fn is_echo(&self, cause: &Cause) -> bool {
-        let Cause::Child { uid, resource_version } = cause else { return false };
-        self.children.values().any(|c| *c.uid == **uid && *c.resource_version == **resource_version)
+        let Cause::Child {
+            uid,
+            resource_version,
+        } = cause
+        else {
+            return false;
+        };
+        self.children
+            .values()
+            .any(|c| *c.uid == **uid && *c.resource_version == **resource_version)
     }
 }
 
@@ -106,7 +121,10 @@ mod tests {
 
     fn desired(value: &str, seen: Option<&ConfigMap>) -> Desired {
         let mut wanted = map("", value);
-        wanted.metadata = ObjectMeta { name: Some("orders-config".into()), ..ObjectMeta::default() };
+        wanted.metadata = ObjectMeta {
+            name: Some("orders-config".into()),
+            ..ObjectMeta::default()
+        };
         Desired::new(&wanted, seen.map(Seen::of)).unwrap()
     }
 
@@ -114,12 +132,23 @@ mod tests {
     fn what_is_there_as_wanted_is_not_written_again() {
         let mut memory = Memory::default().of("u1");
         let there = map("7", "a");
-        assert!(memory.unchanged(&desired("a", Some(&there)), "shop").is_none(), "after a restart: once");
+        assert!(
+            memory.unchanged(&desired("a", Some(&there)), "shop").is_none(),
+            "after a restart: once"
+        );
         memory.applied(&desired("a", None), there.meta());
         let kept = memory.unchanged(&desired("a", Some(&there)), "shop").unwrap();
         assert_eq!(kept["metadata"]["resourceVersion"], "7");
-        assert!(memory.unchanged(&desired("b", Some(&there)), "shop").is_none(), "another wish");
-        assert!(memory.unchanged(&desired("a", Some(&map("8", "edited"))), "shop").is_none(), "edited by hand");
+        assert!(
+            memory.unchanged(&desired("b", Some(&there)), "shop").is_none(),
+            "another wish"
+        );
+        assert!(
+            memory
+                .unchanged(&desired("a", Some(&map("8", "edited"))), "shop")
+                .is_none(),
+            "edited by hand"
+        );
         assert!(memory.unchanged(&desired("a", None), "shop").is_none(), "deleted");
     }
 
@@ -138,7 +167,10 @@ mod tests {
     fn only_the_echo_of_an_own_write_is_passed_over() {
         let mut memory = Memory::default().of("u1");
         memory.applied(&desired("a", None), map("7", "a").meta());
-        let event = |version: &str| Cause::Child { uid: "c1".into(), resource_version: version.into() };
+        let event = |version: &str| Cause::Child {
+            uid: "c1".into(),
+            resource_version: version.into(),
+        };
         assert!(memory.is_echo(&event("7")));
         assert!(!memory.is_echo(&event("8")));
         assert!(!memory.is_echo(&Cause::Changed));

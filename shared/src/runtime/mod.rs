@@ -66,6 +66,8 @@ pub fn run<C: Controller>(controller: C, options: Options) -> anyhow::Result<()>
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(2)
+        // Timers and sockets are looked at between any two steps, so that long ones cannot hold up the Lease.
+        .event_interval(1)
         .thread_stack_size(512 << 10)
         .build()
         .context("the async runtime could not be started")?;
@@ -74,7 +76,11 @@ pub fn run<C: Controller>(controller: C, options: Options) -> anyhow::Result<()>
     runtime.shutdown_background();
     match &result {
         Ok(()) => tracing::info!(event = "ended", "ended in order"),
-        Err(error) => tracing::error!(event = "ended", error = format!("{error:#}"), "ended because of an error"),
+        Err(error) => tracing::error!(
+            event = "ended",
+            error = format!("{error:#}"),
+            "ended because of an error"
+        ),
     }
     result
 }

@@ -96,8 +96,11 @@ pub enum OptionsError {
 impl Options {
     /// Whether they fit together.
     pub fn check(&self) -> Result<(), OptionsError> {
-        let (duration, deadline, retry) =
-            (self.lease_duration, self.lease_renew_deadline, self.lease_retry_period);
+        let (duration, deadline, retry) = (
+            self.lease_duration,
+            self.lease_renew_deadline,
+            self.lease_retry_period,
+        );
         if deadline >= duration {
             return Err(OptionsError::Deadline { deadline, duration });
         }
@@ -109,15 +112,25 @@ impl Options {
 
     /// The namespaces to watch; `None` is every one.
     pub fn namespaces(&self) -> Vec<Option<&str>> {
-        let named: Vec<_> =
-            self.watch_namespaces.iter().map(|n| n.trim()).filter(|n| !n.is_empty()).map(Some).collect();
+        let named: Vec<_> = self
+            .watch_namespaces
+            .iter()
+            .map(|n| n.trim())
+            .filter(|n| !n.is_empty())
+            .map(Some)
+            .collect();
         if named.is_empty() { vec![None] } else { named }
     }
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    let parsed: SignedDuration = text.parse().map_err(|e| format!("{e}; write it like 15s or 1m30s"))?;
-    Duration::try_from(parsed).ok().filter(|d| !d.is_zero()).ok_or_else(|| "must be longer than nothing".to_owned())
+    let parsed: SignedDuration = text
+        .parse()
+        .map_err(|e| format!("{e}; write it like 15s or 1m30s"))?;
+    Duration::try_from(parsed)
+        .ok()
+        .filter(|d| !d.is_zero())
+        .ok_or_else(|| "must be longer than nothing".to_owned())
 }
 
 fn concurrency(text: &str) -> Result<usize, String> {
@@ -140,7 +153,8 @@ mod tests {
     }
 
     fn parse(arguments: &[&str]) -> Result<Options, clap::Error> {
-        Main::try_parse_from(std::iter::once("controller").chain(arguments.iter().copied())).map(|m| m.options)
+        Main::try_parse_from(std::iter::once("controller").chain(arguments.iter().copied()))
+            .map(|m| m.options)
     }
 
     #[test]
@@ -154,7 +168,10 @@ mod tests {
 
     #[test]
     fn namespaces_are_a_list() {
-        assert_eq!(parse(&["--watch-namespaces", "a, b,"]).unwrap().namespaces(), [Some("a"), Some("b")]);
+        assert_eq!(
+            parse(&["--watch-namespaces", "a, b,"]).unwrap().namespaces(),
+            [Some("a"), Some("b")]
+        );
     }
 
     #[test]

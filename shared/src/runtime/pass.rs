@@ -60,14 +60,21 @@ struct Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self { class: error.class(), message: error.to_string(), again: None }
+        Self {
+            class: error.class(),
+            message: error.to_string(),
+            again: None,
+        }
     }
 }
 
 /// What a pass found the SampleDB to be.
 enum Found {
     Gone,
-    There { again: Option<std::time::Duration>, wrote: bool },
+    There {
+        again: Option<std::time::Duration>,
+        wrote: bool,
+    },
 }
 
 impl<C: Controller> Engine<C> {
@@ -97,8 +104,11 @@ impl<C: Controller> Engine<C> {
     }
 
     async fn look(&self, key: &Key, failures: u32) -> Result<Found, Failure> {
-        let Some(live) = self.read(key).await? else { return Ok(Found::Gone) };
-        let db = SampleDb::deserialize(&live).map_err(|e| Error::Invalid(format!("SampleDB {key} cannot be read: {e}")))?;
+        let Some(live) = self.read(key).await? else {
+            return Ok(Found::Gone);
+        };
+        let db = SampleDb::deserialize(&live)
+            .map_err(|e| Error::Invalid(format!("SampleDB {key} cannot be read: {e}")))?;
         let uid = db.uid().unwrap_or_default();
         let span = tracing::Span::current();
         span.record("object.uid", &uid);
@@ -110,22 +120,43 @@ impl<C: Controller> Engine<C> {
         result
     }
 
-    async fn act(&self, key: &Key, db: &SampleDb, live: &Value, memory: &mut Memory, failures: u32) -> Result<Found, Failure> {
+    async fn act(
+        &self,
+        key: &Key,
+        db: &SampleDb,
+        live: &Value,
+        memory: &mut Memory,
+        failures: u32,
+    ) -> Result<Found, Failure> {
         let absent = self.presence.absent(Instant::now());
         let namespace = key.namespace.to_string();
-        let reader = Reader::new(self.client.clone(), namespace.clone(), self.options.release_namespace.clone(), absent);
+        let reader = Reader::new(
+            self.client.clone(),
+            namespace.clone(),
+            self.options.release_namespace.clone(),
+            absent,
+        );
         let seen = match self.controller.observe(db, &reader).await {
             Ok(seen) => seen,
             Err(error) => {
                 if failures >= TELL_AFTER && error.class() != ErrorClass::Conflict {
-                    let note = Note { warning: true, reason: "ObserveFailed", action: "Observe", message: error.to_string() };
+                    let note = Note {
+                        warning: true,
+                        reason: "ObserveFailed",
+                        action: "Observe",
+                        message: error.to_string(),
+                    };
                     self.events.publish(db, &[note]).await;
                 }
                 return Err(error.into());
             }
         };
-        let Plan { apply: wanted, delete, events, requeue } =
-            self.timed("decide", || self.controller.decide(db, &seen, now()));
+        let Plan {
+            apply: wanted,
+            delete,
+            events,
+            requeue,
+        } = self.timed("decide", || self.controller.decide(db, &seen, now()));
 
         let target = apply::Target {
             client: self.client.clone(),
@@ -146,11 +177,18 @@ impl<C: Controller> Engine<C> {
         match (written, failure(&applied, requeue)) {
             (Written::Gone, _) => Err(Error::Api {
                 what: format!("status of SampleDB {key}"),
-                source: Box::new(kube::Error::Api(kube::core::Status::failure("it was replaced meanwhile", "Conflict").with_code(409).boxed())),
+                source: Box::new(kube::Error::Api(
+                    kube::core::Status::failure("it was replaced meanwhile", "Conflict")
+                        .with_code(409)
+                        .boxed(),
+                )),
             }
             .into()),
             (_, Some(failure)) => Err(failure),
-            (written, None) => Ok(Found::There { again: requeue, wrote: written == Written::Yes }),
+            (written, None) => Ok(Found::There {
+                again: requeue,
+                wrote: written == Written::Yes,
+            }),
         }
     }
 
@@ -189,7 +227,10 @@ impl<C: Controller> Engine<C> {
     fn timed<T>(&self, step: &str, decide: impl FnOnce() -> T) -> T {
         let started = Instant::now();
         let decided = decide();
-        self.metrics.decide_seconds.with_label_values(&[step]).inc_by(started.elapsed().as_secs_f64());
+        self.metrics
+            .decide_seconds
+            .with_label_values(&[step])
+            .inc_by(started.elapsed().as_secs_f64());
         decided
     }
 
@@ -208,13 +249,24 @@ impl<C: Controller> Engine<C> {
                 }
                 End::Done(again)
             }
-            Err(Failure { class, message, again }) => {
+            Err(Failure {
+                class,
+                message,
+                again,
+            }) => {
                 if class == ErrorClass::Conflict {
-                    tracing::debug!(event = "conflict", error = message, "somebody else wrote; looking again");
+                    tracing::debug!(
+                        event = "conflict",
+                        error = message,
+                        "somebody else wrote; looking again"
+                    );
                 } else {
                     tracing::warn!(event = "reconcile_failed", class = ?class, failures = failures + 1, error = message, "a pass failed; it is tried again later");
                 }
-                End::Failed { slow: class == ErrorClass::Invalid, again }
+                End::Failed {
+                    slow: class == ErrorClass::Invalid,
+                    again,
+                }
             }
         }
     }
@@ -231,8 +283,17 @@ fn failure(applied: &Applied, again: Option<std::time::Duration>) -> Option<Fail
         ErrorClass::Bug => 4,
     };
     let Refusal { class, .. } = applied.refused.iter().max_by_key(|r| worst(r.class))?;
-    let message = applied.refused.iter().map(|r| format!("{} {}: {}", r.kind, r.name, r.message)).collect::<Vec<_>>().join("; ");
-    Some(Failure { class: *class, message, again })
+    let message = applied
+        .refused
+        .iter()
+        .map(|r| format!("{} {}: {}", r.kind, r.name, r.message))
+        .collect::<Vec<_>>()
+        .join("; ");
+    Some(Failure {
+        class: *class,
+        message,
+        again,
+    })
 }
 
 #[allow(clippy::disallowed_methods, reason = "the `now` that every decision takes")]
@@ -266,7 +327,9 @@ impl<C: Controller> Work for Engine<C> {
     }
 
     fn is_echo(&self, key: &Key, cause: &Cause) -> bool {
-        self.memories().get(key).is_some_and(|memory| memory.is_echo(cause))
+        self.memories()
+            .get(key)
+            .is_some_and(|memory| memory.is_echo(cause))
     }
 }
 
@@ -279,7 +342,11 @@ impl<C: Controller> Listener for Engine<C> {
         let inputs = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.controller.inputs(db)));
         // Inputs that cannot be told change with every event: one pass too many instead of one too few.
         let inputs = inputs.unwrap_or_else(|_| db.metadata.resource_version.clone().into());
-        if self.known.see(key, db.metadata.uid.as_deref().unwrap_or_default(), trigger(db, &inputs)) {
+        if self.known.see(
+            key,
+            db.metadata.uid.as_deref().unwrap_or_default(),
+            trigger(db, &inputs),
+        ) {
             self.workers.wake(key, Cause::Changed);
         }
         self.state.known(self.known.len());

@@ -38,7 +38,11 @@ pub trait Controller: Send + Sync + 'static {
     fn inputs(&self, db: &SampleDb) -> Value;
 
     /// Reads what `decide` needs. Nothing is written here.
-    fn observe(&self, db: &SampleDb, cluster: &Reader) -> impl Future<Output = Result<Self::Observed, Error>> + Send;
+    fn observe(
+        &self,
+        db: &SampleDb,
+        cluster: &Reader,
+    ) -> impl Future<Output = Result<Self::Observed, Error>> + Send;
 
     /// The policy. Total and deterministic: the same inputs give the same plan.
     fn decide(&self, db: &SampleDb, seen: &Self::Observed, now: Timestamp) -> Plan;
@@ -92,10 +96,15 @@ impl Desired {
         if object.meta().name.is_none() {
             return Err(Error::Bug(format!("a built {} has no name", K::kind(&()))));
         }
-        let mut value = serde_json::to_value(object).map_err(|e| Error::Bug(format!("{}: {e}", K::kind(&()))))?;
+        let mut value =
+            serde_json::to_value(object).map_err(|e| Error::Bug(format!("{}: {e}", K::kind(&()))))?;
         value["apiVersion"] = K::api_version(&()).into();
         value["kind"] = K::kind(&()).into();
-        Ok(Self { resource: ApiResource::erase::<K>(&()), object: value, seen })
+        Ok(Self {
+            resource: ApiResource::erase::<K>(&()),
+            object: value,
+            seen,
+        })
     }
 
     /// Its name.
@@ -133,12 +142,25 @@ impl Seen {
 
     /// From the metadata of an object that was read.
     pub fn of_meta(meta: &ObjectMeta) -> Self {
-        let version = meta.generation.map_or_else(|| meta.resource_version.clone().unwrap_or_default(), |g| format!("g{g}"));
-        let fingerprint = hash(&serde_json::json!([version, meta.labels, meta.annotations, meta.owner_references, meta.finalizers]));
+        let version = meta.generation.map_or_else(
+            || meta.resource_version.clone().unwrap_or_default(),
+            |g| format!("g{g}"),
+        );
+        let fingerprint = hash(&serde_json::json!([
+            version,
+            meta.labels,
+            meta.annotations,
+            meta.owner_references,
+            meta.finalizers
+        ]));
         Self {
             uid: meta.uid.clone().unwrap_or_default(),
             resource_version: meta.resource_version.clone().unwrap_or_default(),
-            made_for: meta.annotations.as_ref().and_then(|a| a.get(labels::UID)).cloned(),
+            made_for: meta
+                .annotations
+                .as_ref()
+                .and_then(|a| a.get(labels::UID))
+                .cloned(),
             deleting: meta.deletion_timestamp.is_some(),
             fingerprint,
         }
@@ -158,10 +180,12 @@ pub fn hash(value: &Value) -> String {
 /// Bytes in hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
 }
 
 /// A child to be removed: exactly the one that was seen.
@@ -251,7 +275,10 @@ pub enum Error {
 impl Error {
     /// An answer of the API server.
     pub fn api(what: impl Into<String>, source: kube::Error) -> Self {
-        Self::Api { what: what.into(), source: Box::new(source) }
+        Self::Api {
+            what: what.into(),
+            source: Box::new(source),
+        }
     }
 
     /// What follows from it.

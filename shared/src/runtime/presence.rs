@@ -35,7 +35,10 @@ impl Sight {
         }
         let version = lease.metadata.resource_version.unwrap_or_default();
         match before {
-            Self::Held { version: seen, since } if *seen == version => Self::Held { version, since: *since },
+            Self::Held { version: seen, since } if *seen == version => Self::Held {
+                version,
+                since: *since,
+            },
             _ => Self::Held { version, since: now },
         }
     }
@@ -55,7 +58,9 @@ pub(crate) struct Presence(Mutex<BTreeMap<&'static str, Sight>>);
 
 impl Presence {
     pub(crate) fn new(managers: &'static [&'static str]) -> Self {
-        Self(Mutex::new(managers.iter().map(|m| (*m, Sight::Unknown)).collect()))
+        Self(Mutex::new(
+            managers.iter().map(|m| (*m, Sight::Unknown)).collect(),
+        ))
     }
 
     fn sights(&self) -> MutexGuard<'_, BTreeMap<&'static str, Sight>> {
@@ -64,7 +69,11 @@ impl Presence {
 
     /// Who is absent.
     pub(crate) fn absent(&self, now: Instant) -> Vec<&'static str> {
-        self.sights().iter().filter(|(_, sight)| sight.is_absent(now)).map(|(manager, _)| *manager).collect()
+        self.sights()
+            .iter()
+            .filter(|(_, sight)| sight.is_absent(now))
+            .map(|(manager, _)| *manager)
+            .collect()
     }
 
     /// One look at one writer; whether it came or went.
@@ -94,7 +103,12 @@ impl Presence {
     }
 
     /// Looks for one writer for ever, and calls `changed` whenever it came or went.
-    pub(crate) async fn follow(self: Arc<Self>, leases: Api<Lease>, manager: &'static str, changed: impl Fn()) {
+    pub(crate) async fn follow(
+        self: Arc<Self>,
+        leases: Api<Lease>,
+        manager: &'static str,
+        changed: impl Fn(),
+    ) {
         let mut absent = self.absent(Instant::now()).contains(&manager);
         loop {
             tokio::time::sleep(if absent { EAGER } else { CALM }).await;
@@ -130,8 +144,14 @@ mod tests {
         assert!(still.is_absent(start + ABSENT), "its clock did not start anew");
         let renewed = Sight::of(lease("pod", "2"), &still, start + ABSENT);
         assert!(!renewed.is_absent(start + ABSENT));
-        assert!(Sight::of(lease("", "3"), &renewed, start).is_absent(start), "given back");
+        assert!(
+            Sight::of(lease("", "3"), &renewed, start).is_absent(start),
+            "given back"
+        );
         assert!(Sight::of(None, &renewed, start).is_absent(start), "never there");
-        assert!(!Sight::Unknown.is_absent(start), "no alarm before anything is known");
+        assert!(
+            !Sight::Unknown.is_absent(start),
+            "no alarm before anything is known"
+        );
     }
 }

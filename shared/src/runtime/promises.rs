@@ -33,7 +33,15 @@ struct Process {
 }
 
 fn start_as(fake: &Arc<Fake>, pod: &str) -> Process {
-    let Main { options } = Main::parse_from(["test", "--pod-name", pod, "--pod-uid", "1", "--release-namespace", "release"]);
+    let Main { options } = Main::parse_from([
+        "test",
+        "--pod-name",
+        pod,
+        "--pod-uid",
+        "1",
+        "--release-namespace",
+        "release",
+    ]);
     let controller = Sample::default();
     let passes = Arc::clone(&controller.passes);
     let metrics = Arc::new(Metrics::new().unwrap());
@@ -41,7 +49,13 @@ fn start_as(fake: &Arc<Fake>, pod: &str) -> Process {
     let pages = life.pages();
     let stop = CancellationToken::new();
     let run = tokio::spawn(life.run(None, stop.clone()));
-    Process { passes, pages, metrics, stop, run }
+    Process {
+        passes,
+        pages,
+        metrics,
+        stop,
+        run,
+    }
 }
 
 fn start(fake: &Arc<Fake>) -> Process {
@@ -50,12 +64,19 @@ fn start(fake: &Arc<Fake>) -> Process {
 
 impl Process {
     fn passes_of(&self, name: &str) -> usize {
-        self.passes.lock().unwrap().iter().filter(|(n, _)| n == name).count()
+        self.passes
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|(n, _)| n == name)
+            .count()
     }
 
     async fn get(&self, path: &str) -> (u16, String) {
         use tower::ServiceExt;
-        let request = axum::http::Request::get(path).body(axum::body::Body::empty()).unwrap();
+        let request = axum::http::Request::get(path)
+            .body(axum::body::Body::empty())
+            .unwrap();
         let response = router(self.pages.clone()).oneshot(request).await.unwrap();
         let code = response.status().as_u16();
         let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
@@ -65,6 +86,17 @@ impl Process {
 
 async fn seconds(n: u64) {
     tokio::time::sleep(Duration::from_secs(n)).await;
+}
+
+async fn until(what: &str, mut so: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_mins(1);
+    while !so() {
+        assert!(
+            Instant::now() < end,
+            "a minute passed and it is not so that {what}"
+        );
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
 }
 
 const DB: &str = "sampledbs/shop/orders";
@@ -80,7 +112,8 @@ fn with_database() -> Arc<Fake> {
 
 fn publisher(fake: &Fake, beat: u32) {
     let holder = json!({"holderIdentity": "publisher-pod", "leaseTransitions": beat});
-    let lease = json!({"metadata": {"name": SERVICE_PUBLISHER.manager, "namespace": "release"}, "spec": holder});
+    let lease =
+        json!({"metadata": {"name": SERVICE_PUBLISHER.manager, "namespace": "release"}, "spec": holder});
     fake.put("leases/release/sampledb-service-publisher", lease);
 }
 
@@ -105,13 +138,21 @@ async fn a_database_is_made_at_once_and_then_an_hour_passes_without_a_write() {
     let beats = publisher_beats(&fake);
     let process = start(&fake);
     let before = Instant::now();
-    while fake.get(DB).unwrap()["status"]["phase"] != "Running" {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    assert!(before.elapsed() < Duration::from_millis(100), "{:?}", before.elapsed());
+    until("it runs", || {
+        fake.get(DB).unwrap()["status"]["phase"] == "Running"
+    })
+    .await;
+    assert!(
+        before.elapsed() < Duration::from_millis(100),
+        "{:?}",
+        before.elapsed()
+    );
     assert_eq!(fake.get(MAP).unwrap()["data"]["version"], "17");
     seconds(1).await;
-    assert_eq!(fake.writes(), [format!("PATCH {MAP}"), format!("PATCH {DB}/status")]);
+    assert_eq!(
+        fake.writes(),
+        [format!("PATCH {MAP}"), format!("PATCH {DB}/status")]
+    );
     let passes = process.passes_of("orders");
     seconds(3600).await;
     assert_eq!(fake.writes(), Vec::<String>::new());
@@ -130,8 +171,16 @@ async fn a_restart_of_a_controller_writes_no_status_that_is_there_already() {
     fake.writes();
     let _second = start(&fake);
     seconds(2).await;
-    assert_eq!(fake.writes(), [format!("PATCH {MAP}")], "applied once more, because nothing is remembered");
-    assert_eq!(fake.get(MAP).unwrap()["metadata"]["resourceVersion"], version, "which changes nothing");
+    assert_eq!(
+        fake.writes(),
+        [format!("PATCH {MAP}")],
+        "applied once more, because nothing is remembered"
+    );
+    assert_eq!(
+        fake.get(MAP).unwrap()["metadata"]["resourceVersion"],
+        version,
+        "which changes nothing"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -165,7 +214,15 @@ async fn a_watch_that_is_refused_delays_no_other() {
     let process = start(&fake);
     seconds(60).await;
     let (_, metrics) = process.get("/metrics").await;
-    assert!(process.metrics.watch_errors.with_label_values(&["statefulsets"]).get() > 3, "{metrics}");
+    assert!(
+        process
+            .metrics
+            .watch_errors
+            .with_label_values(&["statefulsets"])
+            .get()
+            > 3,
+        "{metrics}"
+    );
     for _ in 0..20 {
         fake.remove(MAP);
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -194,7 +251,14 @@ async fn one_object_that_cannot_be_read_does_not_blind_the_controller() {
     fake.put("sampledbs/shop/later", database("shop", "later"));
     seconds(1).await;
     assert!(fake.get("configmaps/shop/later-config").is_some());
-    assert!(process.metrics.watch_invalid.with_label_values(&["sampledbs"]).get() >= 2);
+    assert!(
+        process
+            .metrics
+            .watch_invalid
+            .with_label_values(&["sampledbs"])
+            .get()
+            >= 2
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -235,7 +299,8 @@ async fn an_object_that_a_stranger_made_between_look_and_write_is_left_as_it_is(
     });
     let once = Mutex::new(Some(theirs));
     fake.before(move |fake, method, path| {
-        if method == "PATCH" && path.contains("orders-config")
+        if method == "PATCH"
+            && path.contains("orders-config")
             && let Some(theirs) = once.lock().unwrap().take()
         {
             fake.put(MAP, theirs);
@@ -254,8 +319,18 @@ async fn a_panic_for_one_database_is_counted_and_the_others_go_on() {
     let process = start(&fake);
     seconds(10).await;
     assert!(fake.get(MAP).is_some());
-    assert!(process.passes_of("panics") > 3 && process.passes_of("panics") < 15, "{}", process.passes_of("panics"));
-    assert!(process.get("/metrics").await.1.contains("controller_runtime_reconcile_panics_total{controller=\"sampledb-provisioner\"}"));
+    assert!(
+        process.passes_of("panics") > 3 && process.passes_of("panics") < 15,
+        "{}",
+        process.passes_of("panics")
+    );
+    assert!(
+        process
+            .get("/metrics")
+            .await
+            .1
+            .contains("controller_runtime_reconcile_panics_total{controller=\"sampledb-provisioner\"}")
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -268,7 +343,10 @@ async fn a_new_database_of_an_old_name_does_not_inherit_the_old_one_s_status() {
     fake.put(DB, database("shop", "orders"));
     let uid = fake.get(DB).unwrap()["metadata"]["uid"].clone();
     seconds(1).await;
-    assert_eq!(fake.get(MAP).unwrap()["metadata"]["annotations"]["sampledb.dev/uid"], uid);
+    assert_eq!(
+        fake.get(MAP).unwrap()["metadata"]["annotations"]["sampledb.dev/uid"],
+        uid
+    );
     assert_eq!(fake.get(DB).unwrap()["status"]["phase"], "Running");
 }
 
@@ -302,17 +380,25 @@ async fn of_two_replicas_one_works_and_the_other_takes_over_when_it_is_killed() 
     let fake = with_database();
     let (first, second) = (start_as(&fake, "pod-a"), start_as(&fake, "pod-b"));
     seconds(30).await;
-    let (leader, standby) = if holder(&fake) == "pod-a_1" { (first, second) } else { (second, first) };
+    let (leader, standby) = if holder(&fake) == "pod-a_1" {
+        (first, second)
+    } else {
+        (second, first)
+    };
     assert_eq!(standby.passes_of("orders"), 0);
     let (code, text) = standby.get("/readyz").await;
-    assert!(code == 200 && text.contains("standby; the leader is pod-"), "{text}");
+    assert!(
+        code == 200 && text.contains("standby; the leader is pod-"),
+        "{text}"
+    );
     leader.run.abort();
     let before = Instant::now();
-    while standby.passes_of("orders") == 0 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    until("the standby works", || standby.passes_of("orders") > 0).await;
     let took = before.elapsed();
-    assert!(took >= Duration::from_secs(10) && took <= Duration::from_secs(21), "{took:?}");
+    assert!(
+        took >= Duration::from_secs(10) && took <= Duration::from_secs(21),
+        "{took:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -338,8 +424,44 @@ async fn a_leader_that_cannot_renew_ends_before_another_may_take_over() {
     fake.refuse(|method, path| (method == "PUT" && path.contains("/leases/")).then_some(500));
     let before = Instant::now();
     let error = leader.run.await.unwrap().unwrap_err();
-    assert!(before.elapsed() < Duration::from_secs(15), "{:?}", before.elapsed());
+    assert!(
+        before.elapsed() < Duration::from_secs(15),
+        "{:?}",
+        before.elapsed()
+    );
     assert!(error.to_string().contains("could not be renewed"), "{error:#}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_on_a_busy_machine_does_not_give_up_while_nobody_can_have_taken_over() {
+    let fake = with_database();
+    let leader = start(&fake);
+    seconds(7).await;
+    // Renewed 2 s ago; not run for 10 s.
+    tokio::time::advance(Duration::from_secs(10)).await;
+    seconds(30).await;
+    assert!(!leader.run.is_finished());
+    tokio::time::advance(Duration::from_secs(20)).await;
+    let error = leader.run.await.unwrap().unwrap_err();
+    assert!(error.to_string().contains("not run in time"), "{error:#}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_refers_to_another_is_made_in_the_same_pass() {
+    let fake = with_database();
+    let refused = Mutex::new(false);
+    fake.refuse(move |method, path| {
+        let first = method == "PATCH"
+            && path.contains("orders-config")
+            && !std::mem::replace(&mut *refused.lock().unwrap(), true);
+        first.then_some(404)
+    });
+    let process = start(&fake);
+    until("it runs", || {
+        fake.get(DB).unwrap()["status"]["phase"] == "Running"
+    })
+    .await;
+    assert_eq!(process.passes_of("orders"), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -350,9 +472,17 @@ async fn a_leader_whose_lease_was_taken_ends_at_once() {
     fake.change(LEASE, |lease| lease["spec"]["holderIdentity"] = "somebody".into());
     let before = Instant::now();
     let error = leader.run.await.unwrap().unwrap_err();
-    assert!(before.elapsed() <= Duration::from_secs(6), "{:?}", before.elapsed());
+    assert!(
+        before.elapsed() <= Duration::from_secs(6),
+        "{:?}",
+        before.elapsed()
+    );
     assert!(error.to_string().contains("somebody took it"), "{error:#}");
-    assert_eq!(holder(&fake), "somebody", "and does not give back what is not its own");
+    assert_eq!(
+        holder(&fake),
+        "somebody",
+        "and does not give back what is not its own"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -361,12 +491,19 @@ async fn a_short_outage_of_the_api_server_costs_no_leader_and_heals_by_itself() 
     let process = start(&fake);
     seconds(1).await;
     fake.refuse(|_, _| Some(503));
+    fake.break_watches();
     seconds(7).await;
     fake.allow();
     fake.change(DB, |db| db["spec"]["postgres"]["version"] = "18".into());
     seconds(5).await;
     assert!(!process.run.is_finished());
     assert_eq!(fake.get(MAP).unwrap()["data"]["version"], "18");
+    seconds(60).await;
+    assert_eq!(
+        process.get("/readyz").await.1,
+        "leading\n",
+        "a watch that says nothing is taken for a failing one"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -118,7 +118,10 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
 
     /// Wakes a key; `true` when it was not waiting for its turn already.
     pub fn wake(&mut self, key: &K, cause: Cause, now: Instant) -> bool {
-        let entry = self.entries.entry(key.clone()).or_insert(Entry { phase: Phase::Idle, failures: 0 });
+        let entry = self.entries.entry(key.clone()).or_insert(Entry {
+            phase: Phase::Idle,
+            failures: 0,
+        });
         match &mut entry.phase {
             Phase::Running { woken, .. } => {
                 let new = woken.is_empty();
@@ -149,14 +152,26 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
     }
 
     fn ready(&mut self, key: &K, urgent: bool, retry: bool, now: Instant) {
-        let Some(entry) = self.entries.get_mut(key) else { return };
-        entry.phase = Phase::Ready { since: now, urgent, retry };
-        if urgent { self.urgent.push_back(key.clone()) } else { self.other.push_back(key.clone()) }
+        let Some(entry) = self.entries.get_mut(key) else {
+            return;
+        };
+        entry.phase = Phase::Ready {
+            since: now,
+            urgent,
+            retry,
+        };
+        if urgent {
+            self.urgent.push_back(key.clone());
+        } else {
+            self.other.push_back(key.clone());
+        }
     }
 
     /// Sets a key's timer, unless it goes off earlier already; `true` when it was set.
     fn delay(&mut self, key: &K, until: Instant, retry: bool) -> bool {
-        let Some(entry) = self.entries.get_mut(key) else { return false };
+        let Some(entry) = self.entries.get_mut(key) else {
+            return false;
+        };
         if let Phase::Delayed { until: earlier, .. } = entry.phase
             && earlier <= until
         {
@@ -182,12 +197,22 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         }
         loop {
             let key = self.urgent.pop_front().or_else(|| self.other.pop_front())?;
-            let Some(entry) = self.entries.get_mut(&key) else { continue };
+            let Some(entry) = self.entries.get_mut(&key) else {
+                continue;
+            };
             // A key that became urgent stands in both lists: the second time it is no longer ready.
             if let Phase::Ready { since, retry, .. } = entry.phase {
-                entry.phase = Phase::Running { since: now, retry: retry || entry.failures == 0, woken: Vec::new() };
+                entry.phase = Phase::Running {
+                    since: now,
+                    retry: retry || entry.failures == 0,
+                    woken: Vec::new(),
+                };
                 self.running += 1;
-                return Some(Turn { key, failures: entry.failures, waited: now.saturating_duration_since(since) });
+                return Some(Turn {
+                    key,
+                    failures: entry.failures,
+                    waited: now.saturating_duration_since(since),
+                });
             }
         }
     }
@@ -196,9 +221,14 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         while let Some(Reverse((at, _, _))) = self.timers.peek()
             && *at <= now
         {
-            let Some(Reverse((at, _, key))) = self.timers.pop() else { return };
+            let Some(Reverse((at, _, key))) = self.timers.pop() else {
+                return;
+            };
             // A timer that was replaced by an earlier wake is stale.
-            if let Some(Entry { phase: Phase::Delayed { until, retry }, .. }) = self.entries.get(&key)
+            if let Some(Entry {
+                phase: Phase::Delayed { until, retry },
+                ..
+            }) = self.entries.get(&key)
                 && *until == at
             {
                 let retry = *retry;
@@ -214,8 +244,12 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
 
     /// Takes a key back. Of what woke it meanwhile only what `matters` wakes it again.
     pub fn finish(&mut self, key: &K, end: End, now: Instant, matters: impl Fn(&Cause) -> bool) {
-        let Some(entry) = self.entries.get_mut(key) else { return };
-        let Phase::Running { retry, woken, .. } = std::mem::replace(&mut entry.phase, Phase::Idle) else { return };
+        let Some(entry) = self.entries.get_mut(key) else {
+            return;
+        };
+        let Phase::Running { retry, woken, .. } = std::mem::replace(&mut entry.phase, Phase::Idle) else {
+            return;
+        };
         self.running -= 1;
         let seed = (self.seed)(key);
         match end {
@@ -241,22 +275,32 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
                 }
             }
         }
-        let strongest = woken.iter().filter(|cause| matters(cause)).max_by_key(|cause| match cause {
-            Cause::Changed => 2,
-            Cause::Resync => 1,
-            Cause::Child { .. } => 0,
-        });
+        let strongest = woken
+            .iter()
+            .filter(|cause| matters(cause))
+            .max_by_key(|cause| match cause {
+                Cause::Changed => 2,
+                Cause::Resync => 1,
+                Cause::Child { .. } => 0,
+            });
         if let Some(cause) = strongest {
             self.wake(key, cause.clone(), now);
         }
-        if let Some(Entry { phase: Phase::Idle, failures: 0 }) = self.entries.get(key) {
+        if let Some(Entry {
+            phase: Phase::Idle,
+            failures: 0,
+        }) = self.entries.get(key)
+        {
             self.entries.remove(key);
         }
     }
 
     /// How many wait for their turn.
     pub fn waiting(&self) -> usize {
-        self.entries.values().filter(|e| matches!(e.phase, Phase::Ready { .. })).count()
+        self.entries
+            .values()
+            .filter(|e| matches!(e.phase, Phase::Ready { .. }))
+            .count()
     }
 
     /// How many wait for the end of a pause after a failure.
@@ -286,7 +330,10 @@ mod tests {
     }
 
     fn child(n: u8) -> Cause {
-        Cause::Child { uid: "c".into(), resource_version: n.to_string() }
+        Cause::Child {
+            uid: "c".into(),
+            resource_version: n.to_string(),
+        }
     }
 
     fn pass(queue: &mut Queue<u8>, now: Instant) -> Option<u8> {
@@ -294,7 +341,10 @@ mod tests {
     }
 
     fn failed() -> End {
-        End::Failed { slow: false, again: None }
+        End::Failed {
+            slow: false,
+            again: None,
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -383,7 +433,15 @@ mod tests {
         let (mut queue, now) = (queue(1), Instant::now());
         queue.wake(&1, Cause::Changed, now);
         pass(&mut queue, now);
-        queue.finish(&1, End::Failed { slow: true, again: None }, now, |_| true);
+        queue.finish(
+            &1,
+            End::Failed {
+                slow: true,
+                again: None,
+            },
+            now,
+            |_| true,
+        );
         assert!(queue.due().unwrap() - now >= Duration::from_secs(45));
         queue.wake(&1, Cause::Changed, now);
         assert_eq!(pass(&mut queue, now), Some(1));

@@ -18,14 +18,27 @@ pub struct Reader {
 
 impl Reader {
     /// Reads in `namespace`; `absent` are the writers that have not been seen lately.
-    pub fn new(client: Client, namespace: String, release_namespace: String, absent: Vec<&'static str>) -> Self {
-        Self { client, namespace, release_namespace, absent }
+    pub fn new(
+        client: Client,
+        namespace: String,
+        release_namespace: String,
+        absent: Vec<&'static str>,
+    ) -> Self {
+        Self {
+            client,
+            namespace,
+            release_namespace,
+            absent,
+        }
     }
 
     /// The object with this name; `None` when there is none.
     pub async fn get<K>(&self, name: &str) -> Result<Option<K>, Error>
     where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + DeserializeOwned + Clone + std::fmt::Debug,
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + DeserializeOwned
+            + Clone
+            + std::fmt::Debug,
     {
         self.get_in(&self.namespace, name).await
     }
@@ -33,14 +46,20 @@ impl Reader {
     /// The same in the namespace of the release: the chart's own objects.
     pub async fn get_of_release<K>(&self, name: &str) -> Result<Option<K>, Error>
     where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + DeserializeOwned + Clone + std::fmt::Debug,
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + DeserializeOwned
+            + Clone
+            + std::fmt::Debug,
     {
         self.get_in(&self.release_namespace, name).await
     }
 
     async fn get_in<K>(&self, namespace: &str, name: &str) -> Result<Option<K>, Error>
     where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + DeserializeOwned + Clone + std::fmt::Debug,
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + DeserializeOwned
+            + Clone
+            + std::fmt::Debug,
     {
         Api::<K>::namespaced(self.client.clone(), namespace)
             .get_opt(name)
@@ -51,7 +70,10 @@ impl Reader {
     /// The objects a label selector finds.
     pub async fn list<K>(&self, params: &ListParams) -> Result<Vec<K>, Error>
     where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + DeserializeOwned + Clone + std::fmt::Debug,
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + DeserializeOwned
+            + Clone
+            + std::fmt::Debug,
     {
         Api::<K>::namespaced(self.client.clone(), &self.namespace)
             .list(params)
@@ -67,7 +89,10 @@ impl Reader {
     }
 
     /// The time of this look: what is minted while looking (certificates) is dated by it.
-    #[allow(clippy::disallowed_methods, reason = "the runtime hands out the time; `observe` has no clock of its own")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the runtime hands out the time; `observe` has no clock of its own"
+    )]
     pub fn now(&self) -> jiff::Timestamp {
         jiff::Timestamp::now()
     }

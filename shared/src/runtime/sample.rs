@@ -48,7 +48,10 @@ impl Controller for Sample {
 
     async fn observe(&self, db: &SampleDb, cluster: &Reader) -> Result<Observed, Error> {
         let map: Option<ConfigMap> = cluster.get(&names::config(&db.name_any())).await?;
-        Ok(Observed { map: map.as_ref().map(Seen::of), publisher: cluster.is_seen(SERVICE_PUBLISHER.manager) })
+        Ok(Observed {
+            map: map.as_ref().map(Seen::of),
+            publisher: cluster.is_seen(SERVICE_PUBLISHER.manager),
+        })
     }
 
     fn decide(&self, db: &SampleDb, seen: &Observed, _: Timestamp) -> Plan {
@@ -57,24 +60,38 @@ impl Controller for Sample {
         let map = ConfigMap {
             metadata: ObjectMeta {
                 name: Some(names::config(&db.name_any())),
-                labels: Some(labels::child(&db.name_any(), Component::Config, PROVISIONER.manager)),
+                labels: Some(labels::child(
+                    &db.name_any(),
+                    Component::Config,
+                    PROVISIONER.manager,
+                )),
                 annotations: db.uid().map(|uid| [(labels::UID.to_owned(), uid)].into()),
                 ..ObjectMeta::default()
             },
             data: Some([("version".to_owned(), db.spec.postgres.version.clone())].into()),
             ..ConfigMap::default()
         };
-        Plan { apply: vec![Desired::new(&map, seen.map.clone()).unwrap()], ..Plan::default() }
+        Plan {
+            apply: vec![Desired::new(&map, seen.map.clone()).unwrap()],
+            ..Plan::default()
+        }
     }
 
     fn report(&self, db: &SampleDb, seen: &Observed, applied: &Applied, _: Timestamp) -> Report {
-        let phase = if applied.refused.is_empty() { "Running" } else { "Failed" };
+        let phase = if applied.refused.is_empty() {
+            "Running"
+        } else {
+            "Failed"
+        };
         let ready = if seen.publisher { "True" } else { "Unknown" };
         let status = json!({
             "phase": phase, "observedGeneration": db.metadata.generation,
             "conditions": [{"type": "Ready", "status": ready, "reason": "Test", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
         });
-        Report { status: serde_json::from_value(status).unwrap(), events: Vec::new() }
+        Report {
+            status: serde_json::from_value(status).unwrap(),
+            events: Vec::new(),
+        }
     }
 }
 

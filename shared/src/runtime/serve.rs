@@ -9,7 +9,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
 use kube::api::{Api, ApiResource};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::crds::{self, Missing};
@@ -50,7 +50,9 @@ pub(super) async fn serve<C: Controller>(controller: C, options: Options) -> any
         }
     };
     tokio::spawn(told);
-    Life::new(controller, client, options, metrics).run(Some(server), stop).await
+    Life::new(controller, client, options, metrics)
+        .run(Some(server), stop)
+        .await
 }
 
 /// One run of a controller against one API server.
@@ -65,7 +67,12 @@ impl<C: Controller> Life<C> {
     pub(crate) fn new(controller: C, client: Client, options: Options, metrics: Arc<Metrics>) -> Self {
         let writer = C::WRITER;
         let (sender, standing) = watch::channel(Standing::default());
-        let workers = Workers::new(writer.manager, options.concurrency, options.reconcile_timeout, Arc::clone(&metrics));
+        let workers = Workers::new(
+            writer.manager,
+            options.concurrency,
+            options.reconcile_timeout,
+            Arc::clone(&metrics),
+        );
         let engine = Engine {
             presence: Arc::new(Presence::new(controller.depends_on())),
             events: Recorder::new(client.clone(), writer.manager, options.pod_name.clone()),
@@ -114,7 +121,7 @@ impl<C: Controller> Life<C> {
         let release = CancellationToken::new();
         let leading_gauge = engine.metrics.leader.with_label_values(&[writer.manager]);
         leading_gauge.set(0);
-        let mut election = tokio::spawn(self.election(release.clone()));
+        let mut election = Task(tokio::spawn(self.election(release.clone())));
         let mut standing = self.engine.standing.clone();
         let leads = tokio::select! {
             () = stop.cancelled() => false,
@@ -136,16 +143,16 @@ impl<C: Controller> Life<C> {
                     workers.run(engine, work, drain).await;
                 }
             };
-            let mut running = tokio::spawn(running);
+            let mut running = Task(tokio::spawn(running));
             tokio::select! {
                 () = stop.cancelled() => {
                     work.cancel();
                     drop(watching);
-                    let _ = (&mut running).await;
+                    let _ = (&mut running.0).await;
                 }
-                ended = &mut election => {
+                ended = &mut election.0 => {
                     // Another may be working now: nothing more is written, not even what was begun.
-                    running.abort();
+                    drop(running);
                     drop(watching);
                     lost = Some(ended);
                 }
@@ -155,13 +162,28 @@ impl<C: Controller> Life<C> {
         release.cancel();
         match lost {
             Some(ended) => ended.context("the election ended")?.map_err(Into::into),
-            None => election.await.context("the election ended")?.map_err(Into::into),
+            None => (&mut election.0)
+                .await
+                .context("the election ended")?
+                .map_err(Into::into),
         }
     }
 
-    fn election(&self, release: CancellationToken) -> impl Future<Output = Result<(), super::lease::Lost>> + Send + 'static + use<C> {
-        let Options { pod_name, pod_uid, leader_election, .. } = &self.engine.options;
-        let uid = if pod_uid.is_empty() { short_id() } else { pod_uid.clone() };
+    fn election(
+        &self,
+        release: CancellationToken,
+    ) -> impl Future<Output = Result<(), super::lease::Lost>> + Send + 'static + use<C> {
+        let Options {
+            pod_name,
+            pod_uid,
+            leader_election,
+            ..
+        } = &self.engine.options;
+        let uid = if pod_uid.is_empty() {
+            short_id()
+        } else {
+            pod_uid.clone()
+        };
         let me = format!("{pod_name}_{uid}");
         let elector = Elector::new(self.leases(), C::WRITER.manager, me.clone(), &self.engine.options);
         let standing = self.standing.clone();
@@ -170,7 +192,10 @@ impl<C: Controller> Life<C> {
             if wanted {
                 return elector.run(&standing, release).await;
             }
-            standing.send_replace(Standing { leading: true, holder: me });
+            standing.send_replace(Standing {
+                leading: true,
+                holder: me,
+            });
             release.cancelled().await;
             Ok(())
         }
@@ -194,11 +219,23 @@ impl<C: Controller> Life<C> {
         for namespace in engine.options.namespaces() {
             let namespace = namespace.map(ToOwned::to_owned);
             let to = Arc::clone(engine);
-            tasks.spawn(watches::databases(client.clone(), namespace.clone(), self.health("sampledbs"), to));
+            tasks.spawn(watches::databases(
+                client.clone(),
+                namespace.clone(),
+                self.health("sampledbs"),
+                to,
+            ));
             for resource in engine.controller.watched() {
                 let health = self.health(&resource.plural);
                 let (missing, to) = (Arc::clone(&self.missing), Arc::clone(engine));
-                tasks.spawn(watches::children(client.clone(), namespace.clone(), resource, missing, health, to));
+                tasks.spawn(watches::children(
+                    client.clone(),
+                    namespace.clone(),
+                    resource,
+                    missing,
+                    health,
+                    to,
+                ));
             }
         }
         for manager in engine.controller.depends_on() {
@@ -210,7 +247,11 @@ impl<C: Controller> Life<C> {
 
     /// Ends when every watch was whole once, or failed once, and everybody was looked for; or when that took too long.
     fn sync(&self) -> impl Future<Output = ()> + Send + 'static + use<C> {
-        let (healths, presence, leases) = (Arc::clone(&self.healths), Arc::clone(&self.engine.presence), self.leases());
+        let (healths, presence, leases) = (
+            Arc::clone(&self.healths),
+            Arc::clone(&self.engine.presence),
+            self.leases(),
+        );
         async move {
             let all = async {
                 presence.look_once(&leases).await;
@@ -223,7 +264,11 @@ impl<C: Controller> Life<C> {
     }
 
     pub(crate) fn pages(&self) -> Pages {
-        let (engine, healths, missing) = (Arc::clone(&self.engine), Arc::clone(&self.healths), Arc::clone(&self.missing));
+        let (engine, healths, missing) = (
+            Arc::clone(&self.engine),
+            Arc::clone(&self.healths),
+            Arc::clone(&self.missing),
+        );
         let metrics = {
             let (engine, healths) = (Arc::clone(&engine), Arc::clone(&healths));
             move || {
@@ -238,16 +283,34 @@ impl<C: Controller> Life<C> {
             let engine = Arc::clone(&engine);
             move || match engine.workers.alive() {
                 // A standby has no loop yet: it is alive while it answers.
-                Err(silent) if engine.standing.borrow().leading => Err(format!("the work loop has not turned for {silent:?}")),
+                Err(silent) if engine.standing.borrow().leading => {
+                    Err(format!("the work loop has not turned for {silent:?}"))
+                }
                 _ => Ok("alive".to_owned()),
             }
         };
         let ready = {
-            let (engine, healths, missing) = (Arc::clone(&engine), Arc::clone(&healths), Arc::clone(&missing));
+            let (engine, healths, missing) =
+                (Arc::clone(&engine), Arc::clone(&healths), Arc::clone(&missing));
             move || readiness(&engine.standing.borrow(), &missing.list(), &lock(&healths))
         };
         let index = move || page(&engine, &lock(&healths), &missing.list());
-        Pages { metrics: Arc::new(metrics), live: Arc::new(live), ready: Arc::new(ready), startup: None, index: Arc::new(index) }
+        Pages {
+            metrics: Arc::new(metrics),
+            live: Arc::new(live),
+            ready: Arc::new(ready),
+            startup: None,
+            index: Arc::new(index),
+        }
+    }
+}
+
+/// A task that ends with whoever holds it.
+struct Task<T>(JoinHandle<T>);
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 
@@ -259,17 +322,27 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 fn readiness(standing: &Standing, missing: &[String], healths: &[Arc<Health>]) -> http::Health {
     let ours = format!("sampledbs.{}/{}", crate::api::GROUP, crate::api::VERSION);
     if missing.contains(&ours) {
-        return Err(format!("waiting for the kind {ours}, which the API server does not serve: are the chart's CRDs installed?"));
+        return Err(format!(
+            "waiting for the kind {ours}, which the API server does not serve: are the chart's CRDs installed?"
+        ));
     }
     if !standing.leading {
-        let holder = if standing.holder.is_empty() { "nobody yet" } else { &standing.holder };
+        let holder = if standing.holder.is_empty() {
+            "nobody yet"
+        } else {
+            &standing.holder
+        };
         return Ok(format!("standby; the leader is {holder}"));
     }
     let failing = |h: &&Arc<Health>| h.failing().is_some_and(|time| time > FAILING);
     if !healths.is_empty() && healths.iter().all(|h| failing(&h)) {
         return Err("every watch has been failing for two minutes".to_owned());
     }
-    let unsynced: Vec<_> = healths.iter().filter(|h| !h.tried()).map(|h| h.kind.as_str()).collect();
+    let unsynced: Vec<_> = healths
+        .iter()
+        .filter(|h| !h.tried())
+        .map(|h| h.kind.as_str())
+        .collect();
     if !unsynced.is_empty() {
         return Err(format!("waiting for the first list of {}", unsynced.join(", ")));
     }
@@ -295,7 +368,12 @@ fn page<C: Controller>(engine: &Engine<C>, healths: &[Arc<Health>], missing: &[S
             (None, true) => "ok".to_owned(),
             (None, false) => "starting".to_owned(),
         };
-        let _ = write!(rows, "<tr><td>{}<td>{}", http::escaped(&health.kind), http::escaped(&says));
+        let _ = write!(
+            rows,
+            "<tr><td>{}<td>{}",
+            http::escaped(&health.kind),
+            http::escaped(&says)
+        );
     }
     for kind in missing {
         let _ = write!(rows, "<tr><td>{}<td>not served", http::escaped(kind));

@@ -39,15 +39,33 @@ enum Tri {
     Unknown,
 }
 
-const TRI: [(Tri, &str); 3] = [(Tri::True, "True"), (Tri::False, "False"), (Tri::Unknown, "Unknown")];
+const TRI: [(Tri, &str); 3] = [
+    (Tri::True, "True"),
+    (Tri::False, "False"),
+    (Tri::Unknown, "Unknown"),
+];
 
 type Gauge = (&'static str, &'static str, fn(&Spec) -> i64);
 
 const GAUGES: [Gauge; 4] = [
-    ("sampledb_spec_instances", "Instances wanted.", |s| s.instances.into()),
-    ("sampledb_status_ready_instances", "Instances that are ready.", |s| s.ready.into()),
-    ("sampledb_metadata_generation", "The generation of the spec.", |s| s.generation),
-    ("sampledb_status_observed_generation", "The generation that Ready speaks of.", |s| s.observed),
+    ("sampledb_spec_instances", "Instances wanted.", |s| {
+        s.instances.into()
+    }),
+    (
+        "sampledb_status_ready_instances",
+        "Instances that are ready.",
+        |s| s.ready.into(),
+    ),
+    (
+        "sampledb_metadata_generation",
+        "The generation of the spec.",
+        |s| s.generation,
+    ),
+    (
+        "sampledb_status_observed_generation",
+        "The generation that Ready speaks of.",
+        |s| s.observed,
+    ),
 ];
 
 /// The SampleDBs' state.
@@ -59,7 +77,11 @@ pub(crate) struct State {
 
 impl State {
     pub(crate) fn new(writer: &'static Writer, limit: usize) -> Self {
-        Self { writer, limit, rows: Mutex::default() }
+        Self {
+            writer,
+            limit,
+            rows: Mutex::default(),
+        }
     }
 
     fn rows(&self) -> MutexGuard<'_, (BTreeMap<Key, Row>, usize)> {
@@ -94,21 +116,29 @@ impl State {
             .into_iter()
             .flatten()
             .filter_map(|c| {
-                let type_ = self.writer.conditions.iter().find(|own| c["type"] == own.as_str())?;
+                let type_ = self
+                    .writer
+                    .conditions
+                    .iter()
+                    .find(|own| c["type"] == own.as_str())?;
                 Some((*type_, TRI.iter().find(|(_, text)| c["status"] == *text)?.0))
             })
             .collect();
         let number = |value: Option<&Value>| value.and_then(Value::as_i64).unwrap_or_default();
         let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().into();
         let section = report.get("provisioning");
-        let spec = self.writer.sections.contains(&"observedGeneration").then(|| Spec {
-            generation: db.metadata.generation.unwrap_or_default(),
-            observed: number(report.get("observedGeneration")),
-            instances: db.spec.instances,
-            ready: number(section.and_then(|s| s.get("readyInstances"))) as i32,
-            version: text(section.and_then(|s| s.get("version"))),
-            phase: text(report.get("phase")),
-        });
+        let spec = self
+            .writer
+            .sections
+            .contains(&"observedGeneration")
+            .then(|| Spec {
+                generation: db.metadata.generation.unwrap_or_default(),
+                observed: number(report.get("observedGeneration")),
+                instances: db.spec.instances,
+                ready: number(section.and_then(|s| s.get("readyInstances"))) as i32,
+                version: text(section.and_then(|s| s.get("version"))),
+                phase: text(report.get("phase")),
+            });
         Row { conditions, spec }
     }
 
@@ -119,24 +149,51 @@ impl State {
         if rows.is_empty() {
             return;
         }
-        gauge(out, "sampledb_status_condition", "1 for the status a condition of a SampleDB has, else 0.");
+        gauge(
+            out,
+            "sampledb_status_condition",
+            "1 for the status a condition of a SampleDB has, else 0.",
+        );
         for (key, row) in rows {
             for (type_, is) in &row.conditions {
                 for (tri, text) in TRI {
                     let value = u8::from(tri == *is);
-                    line(out, "sampledb_status_condition", key, &[("condition", type_.as_str()), ("status", text)], value.into());
+                    line(
+                        out,
+                        "sampledb_status_condition",
+                        key,
+                        &[("condition", type_.as_str()), ("status", text)],
+                        value.into(),
+                    );
                 }
             }
         }
-        gauge(out, "sampledb_state_omitted_objects", "SampleDBs whose state is not shown, because there are more than the limit.");
-        let _ = writeln!(out, "sampledb_state_omitted_objects {}", known.saturating_sub(rows.len()));
+        gauge(
+            out,
+            "sampledb_state_omitted_objects",
+            "SampleDBs whose state is not shown, because there are more than the limit.",
+        );
+        let _ = writeln!(
+            out,
+            "sampledb_state_omitted_objects {}",
+            known.saturating_sub(rows.len())
+        );
         if rows.values().all(|row| row.spec.is_none()) {
             return;
         }
-        let specs = || rows.iter().filter_map(|(key, row)| Some((key, row.spec.as_ref()?)));
+        let specs = || {
+            rows.iter()
+                .filter_map(|(key, row)| Some((key, row.spec.as_ref()?)))
+        };
         gauge(out, "sampledb_info", "1; what a SampleDB is, in the labels.");
         for (key, spec) in specs() {
-            line(out, "sampledb_info", key, &[("version", &spec.version), ("phase", &spec.phase)], 1);
+            line(
+                out,
+                "sampledb_info",
+                key,
+                &[("version", &spec.version), ("phase", &spec.phase)],
+                1,
+            );
         }
         for (name, help, get) in GAUGES {
             gauge(out, name, help);
@@ -152,9 +209,19 @@ fn gauge(out: &mut String, name: &str, help: &str) {
 }
 
 fn line(out: &mut String, name: &str, key: &Key, labels: &[(&str, &str)], value: i64) {
-    let _ = write!(out, "{name}{{namespace=\"{}\",name=\"{}\"", key.namespace, key.name);
+    let _ = write!(
+        out,
+        "{name}{{namespace=\"{}\",name=\"{}\"",
+        key.namespace, key.name
+    );
     for (label, text) in labels {
-        let _ = write!(out, ",{label}=\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"));
+        let _ = write!(
+            out,
+            ",{label}=\"{}\"",
+            text.replace('\\', "\\\\")
+                .replace('"', "\\\"")
+                .replace('\n', "\\n")
+        );
     }
     let _ = writeln!(out, "}} {value}");
 }
@@ -200,18 +267,28 @@ mod tests {
     #[test]
     fn a_controller_shows_only_what_it_owns() {
         let state = State::new(&SERVICE_PUBLISHER, 10);
-        let said = report(json!({"conditions": [{"type": "Published", "status": "True"}, {"type": "Ready", "status": "True"}]}));
+        let said = report(
+            json!({"conditions": [{"type": "Published", "status": "True"}, {"type": "Ready", "status": "True"}]}),
+        );
         state.note(&Key::new("shop", "orders"), &db(), &said);
         let mut text = String::new();
         state.encode(&mut text);
-        assert!(text.contains("condition=\"Published\"") && !text.contains("Ready") && !text.contains("sampledb_info"));
+        assert!(
+            text.contains("condition=\"Published\"")
+                && !text.contains("Ready")
+                && !text.contains("sampledb_info")
+        );
     }
 
     #[test]
     fn ten_thousand_databases_do_not_drown_prometheus() {
         let state = State::new(&PROVISIONER, 1);
         for name in ["a", "b"] {
-            state.note(&Key::new("shop", name), &db(), &report(json!({"phase": "Running"})));
+            state.note(
+                &Key::new("shop", name),
+                &db(),
+                &report(json!({"phase": "Running"})),
+            );
         }
         state.known(2);
         let mut text = String::new();

@@ -38,8 +38,14 @@ pub struct Foreign {
 }
 
 /// `status` without nulls, when all of it belongs to `writer`.
-pub(crate) fn checked(mut status: Map<String, Value>, writer: &Writer) -> Result<Map<String, Value>, Foreign> {
-    let foreign = |field: String| Foreign { manager: writer.manager, field };
+pub(crate) fn checked(
+    mut status: Map<String, Value>,
+    writer: &Writer,
+) -> Result<Map<String, Value>, Foreign> {
+    let foreign = |field: String| Foreign {
+        manager: writer.manager,
+        field,
+    };
     status.retain(|_, value| !value.is_null());
     status.values_mut().for_each(without_nulls);
     for (field, value) in &status {
@@ -68,13 +74,21 @@ fn without_nulls(value: &mut Value) {
 }
 
 fn types(conditions: &Value) -> impl Iterator<Item = &str> {
-    conditions.as_array().into_iter().flatten().filter_map(|c| c["type"].as_str())
+    conditions
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|c| c["type"].as_str())
 }
 
 /// Whether the live object says exactly what the report does, of what `writer` owns.
 pub(crate) fn says(live: &Value, report: &Map<String, Value>, writer: &Writer) -> bool {
-    let sections_equal = writer.sections.iter().all(|section| live.get(*section) == report.get(*section));
-    sections_equal && own_conditions(live.get(CONDITIONS), writer) == own_conditions(report.get(CONDITIONS), writer)
+    let sections_equal = writer
+        .sections
+        .iter()
+        .all(|section| live.get(*section) == report.get(*section));
+    sections_equal
+        && own_conditions(live.get(CONDITIONS), writer) == own_conditions(report.get(CONDITIONS), writer)
 }
 
 fn own_conditions<'a>(conditions: Option<&'a Value>, writer: &Writer) -> BTreeMap<&'a str, &'a Value> {
@@ -105,17 +119,29 @@ impl Target<'_> {
     /// Writes `report` unless `live`, the object as it was read at the start of the pass, says it already. The first
     /// write of a process for a UID is bound to the version that was read: a status apply is not bound to a UID, and
     /// would else land on another SampleDB of the same name.
-    pub(crate) async fn write(&self, report: &Map<String, Value>, live: &Value, first: bool) -> Result<Written, kube::Error> {
+    pub(crate) async fn write(
+        &self,
+        report: &Map<String, Value>,
+        live: &Value,
+        first: bool,
+    ) -> Result<Written, kube::Error> {
         if says(&live["status"], report, self.writer) {
             return Ok(Written::Unchanged);
         }
-        let mut version = if first { live["metadata"]["resourceVersion"].as_str().map(ToOwned::to_owned) } else { None };
+        let mut version = if first {
+            live["metadata"]["resourceVersion"]
+                .as_str()
+                .map(ToOwned::to_owned)
+        } else {
+            None
+        };
         for attempt in 1.. {
             let result = client::send::<Value>(self.client, self.apply(report, version.as_deref())).await;
             match result {
                 Ok(_) => return Ok(Written::Yes),
                 Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Written::Gone),
-                Err(kube::Error::Api(status)) if status.code == 409 && version.is_some() && attempt < TRIES => {}
+                Err(kube::Error::Api(status))
+                    if status.code == 409 && version.is_some() && attempt < TRIES => {}
                 Err(error) => return Err(error),
             }
             let get = self.path().get(self.name, &GetParams::default());
@@ -132,7 +158,11 @@ impl Target<'_> {
         Ok(Written::Gone)
     }
 
-    fn apply(&self, report: &Map<String, Value>, version: Option<&str>) -> Result<Request<Vec<u8>>, kube::core::request::Error> {
+    fn apply(
+        &self,
+        report: &Map<String, Value>,
+        version: Option<&str>,
+    ) -> Result<Request<Vec<u8>>, kube::core::request::Error> {
         let mut body = json!({
             "apiVersion": SampleDb::api_version(&()), "kind": SampleDb::kind(&()),
             "metadata": {"name": self.name, "namespace": self.namespace},
@@ -143,7 +173,8 @@ impl Target<'_> {
         }
         let mut params = PatchParams::apply(self.writer.manager);
         params.force = self.force;
-        self.path().patch_subresource("status", self.name, &params, &Patch::Apply(body))
+        self.path()
+            .patch_subresource("status", self.name, &params, &Patch::Apply(body))
     }
 }
 
@@ -176,7 +207,11 @@ mod tests {
     #[test]
     fn a_section_that_is_no_longer_reported_is_a_change() {
         let live = json!({"endpoints": {"uid": "u"}, "binding": {"name": "x"}});
-        assert!(!says(&live, &map(json!({"endpoints": {"uid": "u"}})), &SERVICE_PUBLISHER));
+        assert!(!says(
+            &live,
+            &map(json!({"endpoints": {"uid": "u"}})),
+            &SERVICE_PUBLISHER
+        ));
     }
 
     #[test]
@@ -192,6 +227,9 @@ mod tests {
     fn a_null_is_never_sent() {
         let status = json!({"phase": null, "provisioning": {"uid": "u", "init": null, "volumes": [{"claim": "c", "uid": null}]}});
         let sent = checked(map(status), &PROVISIONER).unwrap();
-        assert_eq!(Value::Object(sent), json!({"provisioning": {"uid": "u", "volumes": [{"claim": "c"}]}}));
+        assert_eq!(
+            Value::Object(sent),
+            json!({"provisioning": {"uid": "u", "volumes": [{"claim": "c"}]}})
+        );
     }
 }

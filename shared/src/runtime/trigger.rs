@@ -25,7 +25,10 @@ pub struct Key {
 impl Key {
     /// A key.
     pub fn new(namespace: &str, name: &str) -> Self {
-        Self { namespace: namespace.into(), name: name.into() }
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
     }
 
     /// The same number for the same key in every process: for jitter.
@@ -44,7 +47,11 @@ impl fmt::Display for Key {
 /// itself reads.
 pub fn trigger(db: &SampleDb, inputs: &Value) -> u64 {
     let prefix = format!("{GROUP}/");
-    let annotations: Vec<_> = db.annotations().iter().filter(|(name, _)| name.starts_with(&prefix)).collect();
+    let annotations: Vec<_> = db
+        .annotations()
+        .iter()
+        .filter(|(name, _)| name.starts_with(&prefix))
+        .collect();
     let meta = &db.metadata;
     short(&json!([meta.generation, annotations, meta.deletion_timestamp, inputs]).to_string())
 }
@@ -52,7 +59,10 @@ pub fn trigger(db: &SampleDb, inputs: &Value) -> u64 {
 /// The first 64 bits of a SHA-256.
 pub(crate) fn short(text: &str) -> u64 {
     let digest = Sha256::digest(text.as_bytes());
-    digest.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
+    digest
+        .iter()
+        .take(8)
+        .fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 /// The SampleDBs that were seen.
@@ -74,8 +84,14 @@ impl Known {
     /// Takes note of a SampleDB; `true` when that should wake the controller: at first sight, when another of the
     /// same name took its place, and when the trigger changed.
     pub fn see(&self, key: &Key, uid: &str, trigger: u64) -> bool {
-        let mark = Mark { uid: short(uid), trigger, listed: true };
-        self.marks().insert(key.clone(), mark).is_none_or(|before| (before.uid, before.trigger) != (mark.uid, trigger))
+        let mark = Mark {
+            uid: short(uid),
+            trigger,
+            listed: true,
+        };
+        self.marks()
+            .insert(key.clone(), mark)
+            .is_none_or(|before| (before.uid, before.trigger) != (mark.uid, trigger))
     }
 
     /// It is gone.
@@ -159,7 +175,11 @@ mod tests {
             json!({"status": {"phase": "Running", "conditions": []}}),
         ];
         for change in same {
-            assert_eq!(trigger(&db(change.clone()), &json!({"a": 1})), base, "woken by {change}");
+            assert_eq!(
+                trigger(&db(change.clone()), &json!({"a": 1})),
+                base,
+                "woken by {change}"
+            );
         }
         let different = [
             json!({"metadata": {"generation": 2}}),
@@ -167,7 +187,11 @@ mod tests {
             json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
         ];
         for change in different {
-            assert_ne!(trigger(&db(change.clone()), &json!({"a": 1})), base, "not woken by {change}");
+            assert_ne!(
+                trigger(&db(change.clone()), &json!({"a": 1})),
+                base,
+                "not woken by {change}"
+            );
         }
         assert_ne!(trigger(&db(json!({})), &json!({"a": 2})), base);
     }

@@ -15,7 +15,7 @@ use kube::{Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use super::client::WATCH_TIMEOUT;
+use super::client::{HEAD_TIMEOUT, WATCH_TIMEOUT};
 use super::queue::Cause;
 use super::trigger::{Key, short};
 use super::{backoff, crds};
@@ -29,6 +29,9 @@ const FIRST: Duration = Duration::from_millis(500);
 const CEILING: Duration = Duration::from_secs(30);
 /// Objects fetched at once when a watch begins.
 const PAGE: u32 = 50;
+/// A watch that failed and then says nothing for this long is well again: the library does not tell that a watch went
+/// on. Longer than a request may take.
+const CALM: Duration = Duration::from_secs(HEAD_TIMEOUT.as_secs() + 5);
 /// A watch that has failed for this long is reported.
 pub(crate) const FAILING: Duration = Duration::from_mins(2);
 
@@ -56,7 +59,10 @@ impl Health {
             metrics,
             tried: AtomicBool::new(false),
             synced: AtomicBool::new(false),
-            times: Mutex::new(Times { last: Instant::now(), failing_since: None }),
+            times: Mutex::new(Times {
+                last: Instant::now(),
+                failing_since: None,
+            }),
         })
     }
 
@@ -92,6 +98,10 @@ impl Health {
         times.failing_since = None;
     }
 
+    fn calm(&self) {
+        self.times().failing_since = None;
+    }
+
     fn whole(&self) {
         self.event();
         self.synced.store(true, Ordering::Relaxed);
@@ -110,8 +120,12 @@ impl Health {
 }
 
 /// Follows a watch for ever, with its own backoff.
-pub(crate) async fn follow<K>(api: Api<K>, config: watcher::Config, health: Arc<Health>, mut on: impl FnMut(Event<K>))
-where
+pub(crate) async fn follow<K>(
+    api: Api<K>,
+    config: watcher::Config,
+    health: Arc<Health>,
+    mut on: impl FnMut(Event<K>),
+) where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     let config = config.timeout(WATCH_TIMEOUT.as_secs() as u32).page_size(PAGE);
@@ -119,7 +133,17 @@ where
     let mut stream = Box::pin(watcher::watcher(api, config));
     let mut failures = 0;
     let mut last_failure = Instant::now();
-    while let Some(item) = stream.next().await {
+    loop {
+        let item = if health.failing().is_some() {
+            let Ok(item) = tokio::time::timeout(CALM, stream.next()).await else {
+                health.calm();
+                continue;
+            };
+            item
+        } else {
+            stream.next().await
+        };
+        let Some(item) = item else { return };
         match item {
             Ok(event) => {
                 match event {
@@ -167,7 +191,12 @@ pub(crate) trait Listener: Send + Sync + 'static {
 }
 
 /// Follows the SampleDBs.
-pub(crate) async fn databases(client: Client, namespace: Option<String>, health: Arc<Health>, to: Arc<impl Listener>) {
+pub(crate) async fn databases(
+    client: Client,
+    namespace: Option<String>,
+    health: Arc<Health>,
+    to: Arc<impl Listener>,
+) {
     let scope = namespace.as_deref();
     let invalid = health.metrics.watch_invalid.with_label_values(&[&health.kind]);
     let all: Api<DeserializeGuard<SampleDb>> = match scope {
@@ -223,21 +252,32 @@ pub(crate) async fn children(
         None => Api::all_with(client, &resource),
     };
     let mut lists = 0;
-    follow(all, watcher::Config::default().labels(labels::NAME), health, |event| match event {
-        Event::Init => lists += 1,
-        Event::InitDone => {
-            if lists > 1 {
-                to.missed();
+    follow(
+        all,
+        watcher::Config::default().labels(labels::NAME),
+        health,
+        |event| match event {
+            Event::Init => lists += 1,
+            Event::InitDone => {
+                if lists > 1 {
+                    to.missed();
+                }
             }
-        }
-        Event::InitApply(child) | Event::Apply(child) | Event::Delete(child) => {
-            let (namespace, name) = (child.namespace(), child.labels().get(labels::NAME));
-            if let (Some(namespace), Some(name)) = (namespace, name) {
-                let uid = child.uid().unwrap_or_default();
-                let resource_version = child.resource_version().unwrap_or_default();
-                to.child(&Key::new(&namespace, name), Cause::Child { uid, resource_version });
+            Event::InitApply(child) | Event::Apply(child) | Event::Delete(child) => {
+                let (namespace, name) = (child.namespace(), child.labels().get(labels::NAME));
+                if let (Some(namespace), Some(name)) = (namespace, name) {
+                    let uid = child.uid().unwrap_or_default();
+                    let resource_version = child.resource_version().unwrap_or_default();
+                    to.child(
+                        &Key::new(&namespace, name),
+                        Cause::Child {
+                            uid,
+                            resource_version,
+                        },
+                    );
+                }
             }
-        }
-    })
+        },
+    )
     .await;
 }

@@ -93,21 +93,36 @@ impl Workers {
     pub(crate) fn measure(&self) {
         let queue = self.queue();
         let label = &[self.name];
-        self.metrics.depth.with_label_values(label).set(queue.waiting() as i64);
+        self.metrics
+            .depth
+            .with_label_values(label)
+            .set(queue.waiting() as i64);
         let (mut sum, mut longest) = (Duration::ZERO, Duration::ZERO);
         for time in queue.running(Instant::now()) {
             sum += time;
             longest = longest.max(time);
         }
-        self.metrics.unfinished.with_label_values(label).set(sum.as_secs_f64());
-        self.metrics.longest.with_label_values(label).set(longest.as_secs_f64());
+        self.metrics
+            .unfinished
+            .with_label_values(label)
+            .set(sum.as_secs_f64());
+        self.metrics
+            .longest
+            .with_label_values(label)
+            .set(longest.as_secs_f64());
     }
 
     /// Hands keys to `work` until `stop`; then lets the running passes finish, for `drain` at most.
-    pub(crate) async fn run<W: Work>(self: Arc<Self>, work: Arc<W>, stop: CancellationToken, drain: Duration) {
+    pub(crate) async fn run<W: Work>(
+        self: Arc<Self>,
+        work: Arc<W>,
+        stop: CancellationToken,
+        drain: Duration,
+    ) {
         let mut running: JoinSet<()> = JoinSet::new();
         while !stop.is_cancelled() {
-            self.beat.store(self.started.elapsed().as_millis() as u64, Ordering::Relaxed);
+            self.beat
+                .store(self.started.elapsed().as_millis() as u64, Ordering::Relaxed);
             while let Some(turn) = { self.queue().next(Instant::now()) } {
                 let (workers, work) = (Arc::clone(&self), Arc::clone(&work));
                 running.spawn(async move { workers.one(&*work, turn).await });
@@ -124,17 +139,29 @@ impl Workers {
         if running.is_empty() {
             return;
         }
-        tracing::info!(event = "draining", passes = running.len(), "waiting for the running passes");
-        let finished = tokio::time::timeout(drain, async { while running.join_next().await.is_some() {} }).await;
+        tracing::info!(
+            event = "draining",
+            passes = running.len(),
+            "waiting for the running passes"
+        );
+        let finished =
+            tokio::time::timeout(drain, async { while running.join_next().await.is_some() {} }).await;
         if finished.is_err() {
-            tracing::warn!(event = "drain_timeout", passes = running.len(), "these passes did not finish in time");
+            tracing::warn!(
+                event = "drain_timeout",
+                passes = running.len(),
+                "these passes did not finish in time"
+            );
         }
     }
 
     async fn one<W: Work>(&self, work: &W, turn: Turn<Key>) {
         let label = &[self.name];
         let metrics = &self.metrics;
-        metrics.queue_time.with_label_values(label).observe(turn.waited.as_secs_f64());
+        metrics
+            .queue_time
+            .with_label_values(label)
+            .observe(turn.waited.as_secs_f64());
         if turn.failures > 0 {
             metrics.retries.with_label_values(label).inc();
         }
@@ -159,12 +186,17 @@ impl Workers {
         } else {
             End::Done(None)
         };
-        self.queue().finish(&turn.key, end, Instant::now(), |cause| !work.is_echo(&turn.key, cause));
+        self.queue().finish(&turn.key, end, Instant::now(), |cause| {
+            !work.is_echo(&turn.key, cause)
+        });
         self.woken.notify_one();
     }
 
     async fn guarded<W: Work>(&self, work: &W, turn: &Turn<Key>) -> End {
-        let failed = End::Failed { slow: false, again: None };
+        let failed = End::Failed {
+            slow: false,
+            again: None,
+        };
         let Key { namespace, name } = &turn.key;
         match tokio::time::timeout(self.timeout, AssertUnwindSafe(work.pass(turn)).catch_unwind()).await {
             Ok(Ok(end)) => end,
@@ -231,7 +263,14 @@ mod tests {
         }
     }
 
-    fn start(most: usize) -> (Arc<Workers>, Arc<Fake>, CancellationToken, tokio::task::JoinHandle<()>) {
+    fn start(
+        most: usize,
+    ) -> (
+        Arc<Workers>,
+        Arc<Fake>,
+        CancellationToken,
+        tokio::task::JoinHandle<()>,
+    ) {
         let metrics = Arc::new(Metrics::new().unwrap());
         let workers = Arc::new(Workers::new("test", most, Duration::from_secs(30), metrics));
         let (work, stop) = (Arc::new(Fake::default()), CancellationToken::new());
@@ -252,7 +291,10 @@ mod tests {
         tokio::time::sleep(Duration::from_secs(35)).await;
         let passes = work.passes.lock().unwrap().clone();
         assert!(passes.contains(&"fine".to_owned()), "{passes:?}");
-        assert!(passes.iter().filter(|p| *p == "panics").count() > 3, "tried again: {passes:?}");
+        assert!(
+            passes.iter().filter(|p| *p == "panics").count() > 3,
+            "tried again: {passes:?}"
+        );
         assert!(workers.metrics.panics.with_label_values(&["test"]).get() > 3);
         assert_eq!(workers.metrics.timeouts.with_label_values(&["test"]).get(), 1);
         assert_eq!(workers.alive(), Ok(()));

@@ -56,13 +56,15 @@ impl Server {
         let both = SocketAddr::from(([0u16; 8], port));
         match TcpListener::bind(both).await {
             Ok(listener) => Ok(Self::of(listener, both)),
-            Err(source) if source.kind() == std::io::ErrorKind::AddrInUse => {
-                Err(ListenError { address: both, source })
-            }
+            Err(source) if source.kind() == std::io::ErrorKind::AddrInUse => Err(ListenError {
+                address: both,
+                source,
+            }),
             Err(_) => {
                 let address = SocketAddr::from(([0u8; 4], port));
-                let listener =
-                    TcpListener::bind(address).await.map_err(|source| ListenError { address, source })?;
+                let listener = TcpListener::bind(address)
+                    .await
+                    .map_err(|source| ListenError { address, source })?;
                 Ok(Self::of(listener, address))
             }
         }
@@ -80,7 +82,9 @@ impl Server {
 
     /// Serves until `end` is there.
     pub async fn serve(self, pages: Pages, end: impl Future<Output = ()> + Send + 'static) {
-        let served = axum::serve(self.listener, router(pages)).with_graceful_shutdown(end).await;
+        let served = axum::serve(self.listener, router(pages))
+            .with_graceful_shutdown(end)
+            .await;
         if let Err(error) = served {
             tracing::error!(%error, "the HTTP server ended");
         }
@@ -89,7 +93,13 @@ impl Server {
 
 /// The routes, for a test or a server of one's own.
 pub fn router(pages: Pages) -> Router {
-    let Pages { metrics, live, ready, startup, index } = pages;
+    let Pages {
+        metrics,
+        live,
+        ready,
+        startup,
+        index,
+    } = pages;
     let mut router = Router::new()
         .route("/", get(move || std::future::ready(Html(index()))))
         .route(
@@ -147,7 +157,9 @@ mod tests {
     }
 
     async fn get(pages: Pages, path: &str) -> (u16, String) {
-        let request = axum::http::Request::get(path).body(axum::body::Body::empty()).unwrap();
+        let request = axum::http::Request::get(path)
+            .body(axum::body::Body::empty())
+            .unwrap();
         let response = router(pages).oneshot(request).await.unwrap();
         let status = response.status().as_u16();
         let body = axum::body::to_bytes(response.into_body(), 1 << 16).await.unwrap();
@@ -157,16 +169,28 @@ mod tests {
     #[tokio::test]
     async fn a_probe_says_what_is_missing() {
         let missing = "the kind SampleDB is not served".to_owned();
-        assert_eq!(get(pages(Err(missing.clone())), "/readyz").await, (503, missing + "\n"));
-        assert_eq!(get(pages(Ok("ready".into())), "/readyz").await, (200, "ready\n".into()));
+        assert_eq!(
+            get(pages(Err(missing.clone())), "/readyz").await,
+            (503, missing + "\n")
+        );
+        assert_eq!(
+            get(pages(Ok("ready".into())), "/readyz").await,
+            (200, "ready\n".into())
+        );
         assert_eq!(get(pages(Ok("ready".into())), "/livez").await.0, 200);
-        assert_eq!(get(pages(Ok("ready".into())), "/metrics").await, (200, "up 1\n".into()));
+        assert_eq!(
+            get(pages(Ok("ready".into())), "/metrics").await,
+            (200, "up 1\n".into())
+        );
     }
 
     #[tokio::test]
     async fn a_startup_probe_is_served_only_where_there_is_one() {
         assert_eq!(get(pages(Ok(String::new())), "/startupz").await.0, 404);
-        let with = Pages { startup: Some(Arc::new(|| Err("no socket yet".into()))), ..pages(Ok(String::new())) };
+        let with = Pages {
+            startup: Some(Arc::new(|| Err("no socket yet".into()))),
+            ..pages(Ok(String::new()))
+        };
         assert_eq!(get(with, "/startupz").await, (503, "no socket yet\n".into()));
     }
 

@@ -22,7 +22,9 @@ use tracing_subscriber::{Layer, Registry};
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// The level is not one.
-    #[error("log level {0:?}: use error, warn, info, debug or trace, or target=level pairs with commas between")]
+    #[error(
+        "log level {0:?}: use error, warn, info, debug or trace, or target=level pairs with commas between"
+    )]
     Level(String),
     /// The process logs already.
     #[error("the logs were set up twice")]
@@ -32,8 +34,15 @@ pub enum LogError {
 /// Starts logging for the whole process. `level` is a level or `target=level` pairs with commas between.
 pub fn start(name: &'static str, level: &str) -> Result<(), LogError> {
     let filter = filter(level)?;
-    let lines = Lines { name, now, out: std::io::stdout };
-    Registry::default().with(lines.with_filter(filter)).try_init().map_err(|_| LogError::Twice)?;
+    let lines = Lines {
+        name,
+        now,
+        out: std::io::stdout,
+    };
+    Registry::default()
+        .with(lines.with_filter(filter))
+        .try_init()
+        .map_err(|_| LogError::Twice)?;
     log_panics();
     Ok(())
 }
@@ -68,7 +77,10 @@ pub fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
         .unwrap_or_else(|| "a panic without a text".to_owned())
 }
 
-#[allow(clippy::disallowed_methods, reason = "a line of the log says when it was written")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a line of the log says when it was written"
+)]
 fn now() -> Timestamp {
     Timestamp::now()
 }
@@ -104,30 +116,49 @@ where
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let meta = event.metadata();
-        let mut line = Map::new();
-        let now = (self.now)();
-        line.insert("ts".into(), format!("{now:.6}").into());
-        line.insert("level".into(), meta.level().as_str().to_ascii_lowercase().into());
-        line.insert("controller".into(), self.name.into());
         let mut fields = Fields(Map::new());
-        for span in context.event_scope(event).into_iter().flat_map(tracing_subscriber::registry::Scope::from_root)
+        for span in context
+            .event_scope(event)
+            .into_iter()
+            .flat_map(tracing_subscriber::registry::Scope::from_root)
         {
             if let Some(of_span) = span.extensions().get::<Fields>() {
                 merge(&mut fields.0, &of_span.0);
             }
         }
         event.record(&mut fields);
+        let Fields(mut fields) = fields;
+        let mut text = String::with_capacity(256);
+        let now = (self.now)();
+        put(&mut text, "ts", &format!("{now:.6}").into());
+        put(
+            &mut text,
+            "level",
+            &meta.level().as_str().to_ascii_lowercase().into(),
+        );
+        put(&mut text, "controller", &self.name.into());
+        if let Some(message) = fields.remove("message") {
+            put(&mut text, "message", &message);
+        }
         if !meta.target().starts_with("sampledb") {
-            line.insert("target".into(), meta.target().into());
+            put(&mut text, "target", &meta.target().into());
         }
-        for (key, value) in fields.0 {
-            line.entry(key).or_insert(value);
+        for own in ["ts", "level", "controller", "target"] {
+            fields.remove(own);
         }
-        let mut text = Value::Object(line).to_string();
-        text.push('\n');
+        for (key, value) in &fields {
+            put(&mut text, key, value);
+        }
+        text.push_str("}\n");
         // A log that cannot be written has nowhere to say so.
         let _ = (self.out)().write_all(text.as_bytes());
     }
+}
+
+fn put(line: &mut String, key: &str, value: &Value) {
+    use std::fmt::Write;
+    let open = if line.is_empty() { '{' } else { ',' };
+    let _ = write!(line, "{open}{}:{value}", Value::from(key));
 }
 
 fn merge(into: &mut Map<String, Value>, from: &Map<String, Value>) {
@@ -206,7 +237,11 @@ mod tests {
 
     #[test]
     fn a_line_names_the_object_the_controller_and_the_pass() {
-        let lines = Lines { name: "sampledb-provisioner", now: || Timestamp::UNIX_EPOCH, out: || Memory };
+        let lines = Lines {
+            name: "sampledb-provisioner",
+            now: || Timestamp::UNIX_EPOCH,
+            out: || Memory,
+        };
         let subscriber = Registry::default().with(lines.with_filter(filter("info").unwrap()));
         tracing::subscriber::with_default(subscriber, || {
             let span = tracing::info_span!(
@@ -224,6 +259,10 @@ mod tests {
         });
         let text = String::from_utf8(WRITTEN.lock().unwrap().clone()).unwrap();
         assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(
+            text.starts_with("{\"ts\":\"1970"),
+            "what a person looks for comes first: {text}"
+        );
         let line: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(
             line,

@@ -28,7 +28,9 @@ pub fn encode(registry: &Registry) -> String {
 /// A registry with the metrics of the process itself (`process_*`).
 pub fn registry() -> Result<Registry, MetricsError> {
     let registry = Registry::new();
-    registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
+    registry.register(Box::new(
+        prometheus::process_collector::ProcessCollector::for_self(),
+    ))?;
     Ok(registry)
 }
 
@@ -39,17 +41,32 @@ pub fn register<C: Collector + Clone + 'static>(registry: &Registry, metric: C) 
 }
 
 /// A counter with labels, registered.
-pub fn counter(registry: &Registry, name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec, MetricsError> {
+pub fn counter(
+    registry: &Registry,
+    name: &str,
+    help: &str,
+    labels: &[&str],
+) -> Result<IntCounterVec, MetricsError> {
     register(registry, IntCounterVec::new(Opts::new(name, help), labels)?)
 }
 
 /// A gauge of whole numbers with labels, registered.
-pub fn gauge(registry: &Registry, name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec, MetricsError> {
+pub fn gauge(
+    registry: &Registry,
+    name: &str,
+    help: &str,
+    labels: &[&str],
+) -> Result<IntGaugeVec, MetricsError> {
     register(registry, IntGaugeVec::new(Opts::new(name, help), labels)?)
 }
 
 /// A gauge with labels, registered.
-pub fn gauge_f64(registry: &Registry, name: &str, help: &str, labels: &[&str]) -> Result<GaugeVec, MetricsError> {
+pub fn gauge_f64(
+    registry: &Registry,
+    name: &str,
+    help: &str,
+    labels: &[&str],
+) -> Result<GaugeVec, MetricsError> {
     register(registry, GaugeVec::new(Opts::new(name, help), labels)?)
 }
 
@@ -66,7 +83,9 @@ pub fn seconds(
 }
 
 /// From 1 ms to a minute.
-const BUCKETS: &[f64] = &[0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0];
+const BUCKETS: &[f64] = &[
+    0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0,
+];
 
 /// The requests to the API server.
 #[derive(Clone)]
@@ -160,28 +179,130 @@ impl Metrics {
         let kind = &["kind"];
         Ok(Self {
             requests: Requests::new(r)?,
-            reconciles: counter(r, "controller_runtime_reconcile_total", "Passes, by result.", &["controller", "result"])?,
-            errors: counter(r, "controller_runtime_reconcile_errors_total", "Passes that ended in an error.", by)?,
-            panics: counter(r, "controller_runtime_reconcile_panics_total", "Passes that panicked.", by)?,
-            timeouts: counter(r, "controller_runtime_reconcile_timeouts_total", "Passes that took too long and were ended.", by)?,
-            reconcile_time: seconds(r, "controller_runtime_reconcile_time_seconds", "How long passes took.", by, BUCKETS)?,
+            reconciles: counter(
+                r,
+                "controller_runtime_reconcile_total",
+                "Passes, by result.",
+                &["controller", "result"],
+            )?,
+            errors: counter(
+                r,
+                "controller_runtime_reconcile_errors_total",
+                "Passes that ended in an error.",
+                by,
+            )?,
+            panics: counter(
+                r,
+                "controller_runtime_reconcile_panics_total",
+                "Passes that panicked.",
+                by,
+            )?,
+            timeouts: counter(
+                r,
+                "controller_runtime_reconcile_timeouts_total",
+                "Passes that took too long and were ended.",
+                by,
+            )?,
+            reconcile_time: seconds(
+                r,
+                "controller_runtime_reconcile_time_seconds",
+                "How long passes took.",
+                by,
+                BUCKETS,
+            )?,
             active: gauge(r, "controller_runtime_active_workers", "Passes that run now.", by)?,
-            max_active: gauge(r, "controller_runtime_max_concurrent_reconciles", "How many passes may run at once.", by)?,
+            max_active: gauge(
+                r,
+                "controller_runtime_max_concurrent_reconciles",
+                "How many passes may run at once.",
+                by,
+            )?,
             depth: gauge(r, "workqueue_depth", "Objects that wait for a pass.", queue)?,
             adds: counter(r, "workqueue_adds_total", "Objects added to the queue.", queue)?,
-            retries: counter(r, "workqueue_retries_total", "Passes that are repeated because one failed.", queue)?,
-            queue_time: seconds(r, "workqueue_queue_duration_seconds", "How long objects waited for their pass.", queue, BUCKETS)?,
-            work_time: seconds(r, "workqueue_work_duration_seconds", "How long a pass took, from the queue and back.", queue, BUCKETS)?,
-            unfinished: gauge_f64(r, "workqueue_unfinished_work_seconds", "The sum of the time that the running passes have taken.", queue)?,
-            longest: gauge_f64(r, "workqueue_longest_running_processor_seconds", "The time that the longest running pass has taken.", queue)?,
-            leader: gauge(r, "leader_election_master_status", "1 where this process leads, else 0.", queue)?,
-            watch_events: counter(r, "sampledb_watch_events_total", "What the watches said, by kind.", kind)?,
-            watch_errors: counter(r, "sampledb_watch_errors_total", "How often the watches failed, by kind.", kind)?,
-            watch_invalid: counter(r, "sampledb_watch_invalid_objects_total", "Objects that a watch could not read and passed over, by kind.", kind)?,
-            watch_age: gauge_f64(r, "sampledb_watch_last_event_age_seconds", "How long ago a watch said something, by kind.", kind)?,
-            applies: counter(r, "sampledb_apply_total", "Children applied, by kind and result.", &["kind", "result"])?,
-            status_writes: counter(r, "sampledb_status_writes_total", "Writes of the status, by result.", &["result"])?,
-            decide_seconds: register(r, CounterVec::new(Opts::new("sampledb_decide_seconds_total", "Time spent in the policy itself, by step."), &["step"])?)?,
+            retries: counter(
+                r,
+                "workqueue_retries_total",
+                "Passes that are repeated because one failed.",
+                queue,
+            )?,
+            queue_time: seconds(
+                r,
+                "workqueue_queue_duration_seconds",
+                "How long objects waited for their pass.",
+                queue,
+                BUCKETS,
+            )?,
+            work_time: seconds(
+                r,
+                "workqueue_work_duration_seconds",
+                "How long a pass took, from the queue and back.",
+                queue,
+                BUCKETS,
+            )?,
+            unfinished: gauge_f64(
+                r,
+                "workqueue_unfinished_work_seconds",
+                "The sum of the time that the running passes have taken.",
+                queue,
+            )?,
+            longest: gauge_f64(
+                r,
+                "workqueue_longest_running_processor_seconds",
+                "The time that the longest running pass has taken.",
+                queue,
+            )?,
+            leader: gauge(
+                r,
+                "leader_election_master_status",
+                "1 where this process leads, else 0.",
+                queue,
+            )?,
+            watch_events: counter(
+                r,
+                "sampledb_watch_events_total",
+                "What the watches said, by kind.",
+                kind,
+            )?,
+            watch_errors: counter(
+                r,
+                "sampledb_watch_errors_total",
+                "How often the watches failed, by kind.",
+                kind,
+            )?,
+            watch_invalid: counter(
+                r,
+                "sampledb_watch_invalid_objects_total",
+                "Objects that a watch could not read and passed over, by kind.",
+                kind,
+            )?,
+            watch_age: gauge_f64(
+                r,
+                "sampledb_watch_last_event_age_seconds",
+                "How long ago a watch said something, by kind.",
+                kind,
+            )?,
+            applies: counter(
+                r,
+                "sampledb_apply_total",
+                "Children applied, by kind and result.",
+                &["kind", "result"],
+            )?,
+            status_writes: counter(
+                r,
+                "sampledb_status_writes_total",
+                "Writes of the status, by result.",
+                &["result"],
+            )?,
+            decide_seconds: register(
+                r,
+                CounterVec::new(
+                    Opts::new(
+                        "sampledb_decide_seconds_total",
+                        "Time spent in the policy itself, by step.",
+                    ),
+                    &["step"],
+                )?,
+            )?,
             registry,
         })
     }
@@ -202,7 +323,10 @@ mod tests {
         metrics.reconciles.with_label_values(&["c", "success"]).inc();
         metrics.depth.with_label_values(&["c"]).set(1);
         let text = metrics.encode();
-        assert!(text.contains("# HELP controller_runtime_reconcile_total "), "{text}");
+        assert!(
+            text.contains("# HELP controller_runtime_reconcile_total "),
+            "{text}"
+        );
         assert!(text.contains("process_resident_memory_bytes"), "{text}");
         for family in metrics.registry.gather() {
             let counter = family.get_field_type() == prometheus::proto::MetricType::COUNTER;

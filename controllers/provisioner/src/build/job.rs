@@ -145,3 +145,21 @@ fn sql(target: &Target<'_>) -> Volume {
         ..Volume::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn the_initial_sql_runs_in_order_without_a_token_and_an_error_ends_it() {
+        let db = testing::full_db();
+        let images = Images {
+            resolved_for: "17".into(),
+            postgres: "pg:17.12".into(),
+            instance: "suite:1".into(),
+        };
+        let job = init(&Target::of(&db), &testing::settings(), &images, testing::CONTENT);
+        insta::with_settings!({sort_maps => true}, { insta::assert_yaml_snapshot!(job) });
+    }
+}

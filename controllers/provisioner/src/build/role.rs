@@ -19,8 +19,13 @@ pub fn instance(target: &Target<'_>, claims: &[String]) -> Role {
         metadata: target.metadata(names::instance_account(name), Component::Database),
         rules: Some(
             [
-                Some(rule(GROUP, "sampledbs", watch, &[name.clone()])),
-                Some(rule(GROUP, "sampledbs/status", &["patch"], &[name.clone()])),
+                Some(rule(GROUP, "sampledbs", watch, std::slice::from_ref(name))),
+                Some(rule(
+                    GROUP,
+                    "sampledbs/status",
+                    &["patch"],
+                    std::slice::from_ref(name),
+                )),
                 Some(rule(
                     "discovery.k8s.io",
                     "endpointslices",

@@ -94,11 +94,11 @@ pub struct Facts {
 impl Facts {
     /// Of the first certificate in a PEM text; `None` when there is none or it cannot be read.
     pub fn of(pem: &str) -> Option<Self> {
-        Pem::iter_from_buffer(pem.as_bytes()).find_map(|block| Self::of_der(block.ok()?.contents))
+        Pem::iter_from_buffer(pem.as_bytes()).find_map(|block| Self::of_der(&block.ok()?.contents))
     }
 
-    fn of_der(der: Vec<u8>) -> Option<Self> {
-        let (_, certificate) = x509_parser::parse_x509_certificate(&der).ok()?;
+    fn of_der(der: &[u8]) -> Option<Self> {
+        let (_, certificate) = x509_parser::parse_x509_certificate(der).ok()?;
         let time = |t: x509_parser::time::ASN1Time| Timestamp::from_second(t.timestamp()).ok();
         let names = certificate.subject_alternative_name().ok()?;
         let names = names
@@ -133,7 +133,7 @@ impl Facts {
             client: usage.is_some_and(|u| u.1),
             is_ca: certificate.is_ca(),
             public_key: certificate.public_key().subject_public_key.data.to_vec(),
-            der: der.clone(),
+            der: der.to_vec(),
         })
     }
 

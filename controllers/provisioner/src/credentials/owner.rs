@@ -60,7 +60,7 @@ fn stored_key(verifier: &str, password: &str) -> Option<bool> {
     let (iterations, salt) = parameters.split_once(':')?;
     let (stored, server) = keys.split_once(':')?;
     let salt = STANDARD.decode(salt).ok()?;
-    let prepared = stringprep::saslprep(password).map_or(password.into(), |p| p.into_owned());
+    let prepared = stringprep::saslprep(password).map_or(password.into(), std::borrow::Cow::into_owned);
     let mut salted = [0; 32];
     pbkdf2::derive(
         pbkdf2::PBKDF2_HMAC_SHA256,

@@ -17,6 +17,16 @@ fn plan(db: &SampleDb, seen: &Observed) -> Plan {
     decide(db, seen, &testing::settings())
 }
 
+/// A first look, but that the roles are there.
+fn with_roles() -> Observed {
+    let mut seen = testing::nothing();
+    for role in ["orders-instance", "orders-publisher"] {
+        seen.children
+            .insert(("Role".into(), role.into()), testing::found(Some(UID)));
+    }
+    seen
+}
+
 fn applied<'a>(plan: &'a Plan, kind: &str) -> Option<&'a Value> {
     plan.apply
         .iter()
@@ -25,14 +35,20 @@ fn applied<'a>(plan: &'a Plan, kind: &str) -> Option<&'a Value> {
 }
 
 #[test]
-fn everything_is_made_in_one_pass() {
-    insta::assert_yaml_snapshot!(kinds(&plan(&testing::db(), &testing::nothing())));
+fn a_first_look_makes_everything_but_the_bindings() {
+    let first = plan(&testing::db(), &testing::nothing());
+    assert_eq!(
+        first.requeue,
+        Some(SOON),
+        "for the bindings, which need their roles"
+    );
+    insta::assert_yaml_snapshot!(kinds(&first));
 }
 
 #[test]
 fn what_is_built_is_what_a_person_reviewed() {
     let db = testing::full_db();
-    for desired in plan(&db, &testing::nothing()).apply {
+    for desired in plan(&db, &with_roles()).apply {
         let mut object = desired.object.clone();
         if desired.resource.kind == "Secret" {
             for (_, value) in object["data"].as_object_mut().unwrap() {
@@ -49,7 +65,7 @@ fn what_is_built_is_what_a_person_reviewed() {
 
 #[test]
 fn every_child_says_whose_it_is_and_only_the_claims_outlive_it() {
-    for desired in plan(&testing::full_db(), &testing::nothing()).apply {
+    for desired in plan(&testing::full_db(), &with_roles()).apply {
         let metadata = &desired.object["metadata"];
         assert_eq!(
             metadata["annotations"]["sampledb.dev/uid"],
@@ -85,7 +101,7 @@ fn no_field_is_null() {
             _ => true,
         }
     }
-    for desired in plan(&testing::full_db(), &testing::nothing()).apply {
+    for desired in plan(&testing::full_db(), &with_roles()).apply {
         assert!(walk(&desired.object), "{}", desired.object);
     }
 }
@@ -123,6 +139,18 @@ fn a_child_deleted_by_hand_comes_back() {
             .any(|d| (d.resource.kind.as_str(), d.name()) == (&key.0, &key.1) && d.seen.is_none());
         assert!(made, "{key:?}");
     }
+}
+
+#[test]
+fn a_child_whose_annotation_was_taken_away_is_repaired() {
+    let db = testing::open_db();
+    let mut seen = testing::settled(&db);
+    let role = seen
+        .children
+        .get_mut(&("Role".to_owned(), "orders-publisher".to_owned()))
+        .unwrap();
+    role.seen.made_for = None;
+    assert!(kinds(&plan(&db, &seen)).contains(&"Role/orders-publisher".to_owned()));
 }
 
 #[rstest]

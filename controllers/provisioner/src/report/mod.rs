@@ -104,7 +104,7 @@ impl Scene<'_> {
             Initial::Start(content) => self.is_applied("Job", &job::name(&input.target, content)),
             _ => false,
         };
-        let version = self.instances().filter_map(|i| i.version.clone()).next();
+        let version = self.instances().find_map(|i| i.version.clone());
         let before = self.before().and_then(|p| p.version.clone());
         Provisioning {
             uid: input.target.uid.clone(),
@@ -113,7 +113,7 @@ impl Scene<'_> {
             images: input.images.clone(),
             volumes: self.volumes(),
             init: self.assessment.initial.status(&input.target, started),
-            certificates: self.has_certificates().then(|| Certificates {
+            certificates: self.has_certificates().then_some(Certificates {
                 ca_not_after: self.seen.material.ca_not_after,
                 server_not_after: self.seen.material.server_not_after,
             }),

@@ -105,7 +105,7 @@ fn a_volume_that_cannot_grow_says_so() {
     let (_, report) = scene(|_, _, applied| {
         applied
             .refused
-            .push(refused("PersistentVolumeClaim", ErrorClass::Forbidden))
+            .push(refused("PersistentVolumeClaim", ErrorClass::Forbidden));
     });
     is(&report, "StorageHealthy", "False", "ClaimRefused");
     assert!(
@@ -335,7 +335,7 @@ fn initial_sql_that_was_run_never_runs_again() {
 #[test]
 fn a_full_volume_and_a_growing_one_are_told_apart() {
     let (_, report) = scene(|db, _, _| {
-        status(db).instances[0].storage = sampledb_shared::api::instances::StorageState::Full
+        status(db).instances[0].storage = sampledb_shared::api::instances::StorageState::Full;
     });
     is(&report, "StorageHealthy", "False", "Full");
     let (_, report) = scene(|db, _, _| db.spec.storage.data.size.0 = "3Gi".into());

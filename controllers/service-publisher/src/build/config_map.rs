@@ -14,7 +14,12 @@ use crate::connection::{Address, public};
 /// `<name>-connection`. It is given the CA alone, never the credentials.
 pub fn connection(db: &SampleDb, address: &Address, ca: &str) -> ConfigMap {
     ConfigMap {
-        metadata: metadata(db, names::connection(&db.name_any()), Component::Config, &BTreeMap::new()),
+        metadata: metadata(
+            db,
+            names::connection(&db.name_any()),
+            Component::Config,
+            &BTreeMap::new(),
+        ),
         data: Some(public(address, ca)),
         ..ConfigMap::default()
     }

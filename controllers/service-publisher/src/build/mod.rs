@@ -13,13 +13,22 @@ use sampledb_shared::api::ownership::SERVICE_PUBLISHER;
 use sampledb_shared::domain::labels::{self, Component};
 
 /// The metadata of a child: it goes with the SampleDB. `annotations` are the user's; ours come on top.
-fn metadata(db: &SampleDb, name: String, component: Component, annotations: &BTreeMap<String, String>) -> ObjectMeta {
+fn metadata(
+    db: &SampleDb,
+    name: String,
+    component: Component,
+    annotations: &BTreeMap<String, String>,
+) -> ObjectMeta {
     let mut annotations = annotations.clone();
     annotations.insert(labels::UID.to_owned(), db.uid().unwrap_or_default());
     ObjectMeta {
         name: Some(name),
         namespace: db.namespace(),
-        labels: Some(labels::child(&db.name_any(), component, SERVICE_PUBLISHER.manager)),
+        labels: Some(labels::child(
+            &db.name_any(),
+            component,
+            SERVICE_PUBLISHER.manager,
+        )),
         annotations: Some(annotations),
         owner_references: db.controller_owner_ref(&()).map(|owner| vec![owner]),
         ..ObjectMeta::default()

@@ -18,9 +18,16 @@ const TYPE: &str = "servicebinding.io/postgresql";
 
 /// `<name>-app`.
 pub fn app(db: &SampleDb, address: &Address, credentials: &Credentials) -> Secret {
-    let data = secret(address, credentials).into_iter().map(|(k, v)| (k, ByteString(v.into_bytes())));
+    let data = secret(address, credentials)
+        .into_iter()
+        .map(|(k, v)| (k, ByteString(v.into_bytes())));
     Secret {
-        metadata: metadata(db, names::app_secret(&db.name_any()), Component::Credentials, &BTreeMap::new()),
+        metadata: metadata(
+            db,
+            names::app_secret(&db.name_any()),
+            Component::Credentials,
+            &BTreeMap::new(),
+        ),
         type_: Some(TYPE.into()),
         data: Some(data.collect()),
         ..Secret::default()

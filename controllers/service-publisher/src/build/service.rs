@@ -26,7 +26,12 @@ pub fn rw(db: &SampleDb) -> Service {
         ServiceType::LoadBalancer => "LoadBalancer",
     };
     Service {
-        metadata: metadata(db, names::rw(&db.name_any()), Component::Service, &wanted.annotations),
+        metadata: metadata(
+            db,
+            names::rw(&db.name_any()),
+            Component::Service,
+            &wanted.annotations,
+        ),
         spec: Some(ServiceSpec {
             type_: Some(type_.into()),
             ports: Some(vec![port(POSTGRES_PORT_NAME, POSTGRES_PORT)]),
@@ -73,7 +78,12 @@ pub fn pods(db: &SampleDb) -> Service {
 }
 
 fn port(name: &str, number: i32) -> ServicePort {
-    ServicePort { name: Some(name.into()), port: number, protocol: Some("TCP".into()), ..ServicePort::default() }
+    ServicePort {
+        name: Some(name.into()),
+        port: number,
+        protocol: Some("TCP".into()),
+        ..ServicePort::default()
+    }
 }
 
 #[cfg(test)]

@@ -40,8 +40,15 @@ impl Address {
         let ordinals = 0..db.spec.instances.max(1);
         Self {
             host: format!("{}.{suffix}", names::rw(&name)),
-            r_host: db.spec.services.r.enabled.then(|| format!("{}.{suffix}", names::r(&name))),
-            instances: ordinals.map(|n| format!("{}.{}.{suffix}", names::pod(&name, n), names::pods(&name))).collect(),
+            r_host: db
+                .spec
+                .services
+                .r
+                .enabled
+                .then(|| format!("{}.{suffix}", names::r(&name))),
+            instances: ordinals
+                .map(|n| format!("{}.{}.{suffix}", names::pod(&name, n), names::pods(&name)))
+                .collect(),
             database: db.spec.bootstrap.new.database.clone(),
             owner: db.spec.bootstrap.new.owner.clone(),
             name,
@@ -64,7 +71,10 @@ pub fn public(address: &Address, ca: &str) -> BTreeMap<String, String> {
         ("ca.crt", ca.to_owned()),
         ("hosts", address.instances.join(",")),
         ("secret", names::app_secret(&address.name)),
-        ("uri", uri::libpq(None, &[at(&address.host)], &address.database, Parameters::Libpq)),
+        (
+            "uri",
+            uri::libpq(None, &[at(&address.host)], &address.database, Parameters::Libpq),
+        ),
     ];
     if let Some(host) = &address.r_host {
         data.push(("r-host", host.clone()));
@@ -102,8 +112,14 @@ pub fn secret(address: &Address, credentials: &Credentials) -> BTreeMap<String, 
         ("fqdn-uri", libpq),
         ("jdbc-uri", jdbc.clone()),
         ("fqdn-jdbc-uri", jdbc),
-        ("multi-host-uri", uri::libpq(user, &every, database, Parameters::LibpqReadWrite)),
-        ("DATABASE_URL", uri::libpq(user, &[at(host)], database, Parameters::Portable)),
+        (
+            "multi-host-uri",
+            uri::libpq(user, &every, database, Parameters::LibpqReadWrite),
+        ),
+        (
+            "DATABASE_URL",
+            uri::libpq(user, &[at(host)], database, Parameters::Portable),
+        ),
         ("PGHOST", host.clone()),
         ("PGPORT", port.clone()),
         ("PGDATABASE", database.clone()),
@@ -115,12 +131,18 @@ pub fn secret(address: &Address, credentials: &Credentials) -> BTreeMap<String, 
     if !password.contains(['\n', '\r']) {
         data.push(("pgpass", uri::pgpass(host, &port, database, username, password)));
         if password.trim() == password {
-            data.push(("pg_service.conf", service_file(address, &port, username, password)));
+            data.push((
+                "pg_service.conf",
+                service_file(address, &port, username, password),
+            ));
         }
     }
     if let Some(host) = &address.r_host {
         data.push(("r-host", host.clone()));
-        data.push(("r-uri", uri::libpq(user, &[at(host)], database, Parameters::Libpq)));
+        data.push((
+            "r-uri",
+            uri::libpq(user, &[at(host)], database, Parameters::Libpq),
+        ));
         data.push(("r-jdbc-uri", uri::jdbc(username, password, &at(host), database)));
     }
     data.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()
@@ -155,7 +177,10 @@ mod tests {
 
     #[test]
     fn an_application_finds_every_key_it_may_mount() {
-        let address = Address::of(&testing::db_with("  services: {r: {enabled: true}}"), "cluster.local");
+        let address = Address::of(
+            &testing::db_with("  services: {r: {enabled: true}}"),
+            "cluster.local",
+        );
         insta::assert_yaml_snapshot!(secret(&address, &testing::credentials()));
     }
 

@@ -41,9 +41,20 @@ impl Parameters {
 
 /// `postgresql://user:password@host:port,…/database?…`; `hosts` carry their ports.
 pub fn libpq(user: Option<(&str, &str)>, hosts: &[String], database: &str, parameters: Parameters) -> String {
-    let user = user.map(|(name, password)| format!("{}:{}@", encoded(name), encoded(password))).unwrap_or_default();
-    let query: Vec<_> = parameters.list().iter().map(|(k, v)| format!("{k}={v}")).collect();
-    format!("postgresql://{user}{}/{}?{}", hosts.join(","), encoded(database), query.join("&"))
+    let user = user
+        .map(|(name, password)| format!("{}:{}@", encoded(name), encoded(password)))
+        .unwrap_or_default();
+    let query: Vec<_> = parameters
+        .list()
+        .iter()
+        .map(|(k, v)| format!("{k}={v}"))
+        .collect();
+    format!(
+        "postgresql://{user}{}/{}?{}",
+        hosts.join(","),
+        encoded(database),
+        query.join("&")
+    )
 }
 
 /// `jdbc:postgresql://host:port/database?…`, for the driver of the PostgreSQL project.
@@ -59,19 +70,25 @@ pub fn jdbc(username: &str, password: &str, host: &str, database: &str) -> Strin
 /// A line of a password file, with its end.
 pub fn pgpass(host: &str, port: &str, database: &str, username: &str, password: &str) -> String {
     let escaped = |text: &str| text.replace('\\', "\\\\").replace(':', "\\:");
-    format!("{host}:{port}:{}:{}:{}\n", escaped(database), escaped(username), escaped(password))
+    format!(
+        "{host}:{port}:{}:{}:{}\n",
+        escaped(database),
+        escaped(username),
+        escaped(password)
+    )
 }
 
 /// `text` with every byte but letters, digits and `-._~` as `%XX`: the same in every part of a URI.
 pub fn encoded(text: &str) -> String {
-    text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
-        out
-    })
+    text.bytes()
+        .fold(String::with_capacity(text.len()), |mut out, byte| {
+            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+                out.push(char::from(byte));
+            } else {
+                let _ = write!(out, "%{byte:02X}");
+            }
+            out
+        })
 }
 
 #[cfg(test)]
@@ -131,6 +148,9 @@ mod tests {
     #[test]
     fn drivers_that_are_not_libpq_get_no_parameter_they_would_hand_to_the_server() {
         let uri = libpq(None, &["h:5432".into()], "app", Parameters::Portable);
-        assert_eq!(uri, "postgresql://h:5432/app?sslmode=verify-full&connect_timeout=5");
+        assert_eq!(
+            uri,
+            "postgresql://h:5432/app?sslmode=verify-full&connect_timeout=5"
+        );
     }
 }

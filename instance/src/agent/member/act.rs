@@ -45,13 +45,12 @@ impl Loop {
             Action::Commit { term } => self.commit(term).await,
             Action::Publish { term } => {
                 self.parts.routing.lead(Lead { term, filled: true });
-                self.stand(Standing::Open);
                 self.session.published = Some(term);
                 None
             }
             Action::Serve => {
-                self.served = true;
                 self.last_wait = None;
+                self.stand(Standing::Open);
                 if let Some(instance) = &mut self.instance {
                     instance.last_error = None;
                 }
@@ -78,12 +77,13 @@ impl Loop {
             .as_ref()
             .and_then(|i| i.last_error.as_ref().map(|e| e.message.clone()));
         self.fail(refusal.reason(), &message);
+        self.down();
         let after = self
             .instance
             .as_ref()
             .and_then(|i| i.last_error.as_ref().map(|e| e.message.clone()));
         if before != after {
-            tracing::error!(reason = ?refusal.reason(), message, "nothing is done to the volume");
+            tracing::error!(reason = ?refusal.reason(), why = message, "nothing is done to the volume");
             self.parts.notes.say(Fact::Refused, &message);
         }
     }
@@ -230,6 +230,7 @@ impl Loop {
         self.parts
             .notes
             .say(Fact::StartFailed, &format!("PostgreSQL does not start: {error}"));
+        self.down();
         self.session.hold_until = self.backoff.failed(clock::boot_ms());
     }
 
@@ -305,6 +306,18 @@ impl Loop {
         if let Some(instance) = &mut self.instance {
             instance.version = version.or_else(|| instance.version.take());
             instance.cert_serial = serial.or_else(|| instance.cert_serial.take());
+        }
+    }
+
+    /// A primary that was open does not run: whoever reads the status is not told otherwise.
+    fn down(&self) {
+        if self
+            .register
+            .as_ref()
+            .and_then(Register::block)
+            .is_some_and(|b| b.phase == ElectionPhase::Open)
+        {
+            self.stand(Standing::Down);
         }
     }
 

@@ -114,7 +114,7 @@ impl Loop {
         let asked = self.database.as_ref().and_then(|d| d.restarted_at.clone())?;
         tracing::info!(asked, "PostgreSQL is restarted because it was asked for");
         // An end that was asked for is no crash.
-        self.served = false;
+        self.ran = false;
         self.parts.health.set(false, false);
         self.backoff.started(clock::boot_ms());
         let done = self

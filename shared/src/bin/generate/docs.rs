@@ -17,8 +17,9 @@ pub fn replaced(page: &str) -> Option<String> {
 }
 
 fn table() -> String {
-    let mut text =
-        String::from("| writer (field manager) | fields of status | conditions | kinds of children |\n|---|---|---|---|\n");
+    let mut text = String::from(
+        "| writer (field manager) | fields of status | conditions | kinds of children |\n|---|---|---|---|\n",
+    );
     for writer in WRITERS {
         let _ = writeln!(
             text,
@@ -33,7 +34,11 @@ fn table() -> String {
 }
 
 fn name(writer: &Writer) -> String {
-    if writer == &AGENT { format!("`{0}`, `{0}-<ordinal>`", writer.manager) } else { format!("`{}`", writer.manager) }
+    if writer == &AGENT {
+        format!("`{0}`, `{0}-<ordinal>`", writer.manager)
+    } else {
+        format!("`{}`", writer.manager)
+    }
 }
 
 fn list<'a>(words: impl Iterator<Item = &'a str>) -> String {

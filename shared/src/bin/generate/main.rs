@@ -53,7 +53,8 @@ fn main() -> Result<()> {
         if let Some(folder) = file.path.parent() {
             fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         }
-        fs::write(&file.path, file.content).with_context(|| format!("cannot write {}", file.path.display()))?;
+        fs::write(&file.path, file.content)
+            .with_context(|| format!("cannot write {}", file.path.display()))?;
     }
     if !stale.is_empty() {
         bail!("not current, run `make crds`: {}", stale.join(", "));
@@ -64,8 +65,14 @@ fn main() -> Result<()> {
 fn chart(folder: &Path) -> Result<Vec<Generated>> {
     let files = folder.join("files");
     let mut generated = vec![
-        Generated { path: files.join("crds/sampledbs.yaml"), content: yaml(&crd::sampledb())? },
-        Generated { path: files.join("policies/owners.yaml"), content: yaml(&policy::owners())? },
+        Generated {
+            path: files.join("crds/sampledbs.yaml"),
+            content: yaml(&crd::sampledb())?,
+        },
+        Generated {
+            path: files.join("policies/owners.yaml"),
+            content: yaml(&policy::owners())?,
+        },
     ];
     for writer in CONTROLLERS {
         generated.push(Generated {
@@ -78,9 +85,18 @@ fn chart(folder: &Path) -> Result<Vec<Generated>> {
 
 fn documentation(page: &Path) -> Result<Generated> {
     let before = fs::read_to_string(page).with_context(|| format!("cannot read {}", page.display()))?;
-    let content = docs::replaced(&before)
-        .with_context(|| format!("{} has no lines `{}` and `{}`", page.display(), docs::BEGIN, docs::END))?;
-    Ok(Generated { path: page.to_owned(), content })
+    let content = docs::replaced(&before).with_context(|| {
+        format!(
+            "{} has no lines `{}` and `{}`",
+            page.display(),
+            docs::BEGIN,
+            docs::END
+        )
+    })?;
+    Ok(Generated {
+        path: page.to_owned(),
+        content,
+    })
 }
 
 fn yaml(value: &impl Serialize) -> Result<String> {
@@ -98,7 +114,11 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         for file in chart(&root.join("charts/sampledb")).unwrap() {
             let found = fs::read_to_string(&file.path).unwrap_or_default();
-            assert!(found == file.content, "{} is not current: run `make crds`", file.path.display());
+            assert!(
+                found == file.content,
+                "{} is not current: run `make crds`",
+                file.path.display()
+            );
         }
     }
 

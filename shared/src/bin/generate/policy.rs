@@ -25,9 +25,15 @@ pub struct Owned {
 
 /// Who may change what of a status.
 pub fn owners() -> Owners {
-    Owners { controllers: CONTROLLERS.iter().map(|w| (w.manager, owned(w))).collect(), agent: owned(&AGENT) }
+    Owners {
+        controllers: CONTROLLERS.iter().map(|w| (w.manager, owned(w))).collect(),
+        agent: owned(&AGENT),
+    }
 }
 
 fn owned(writer: &Writer) -> Owned {
-    Owned { sections: writer.sections.to_vec(), conditions: writer.conditions.iter().map(|c| c.as_str()).collect() }
+    Owned {
+        sections: writer.sections.to_vec(),
+        conditions: writer.conditions.iter().map(|c| c.as_str()).collect(),
+    }
 }

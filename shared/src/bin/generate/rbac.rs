@@ -32,7 +32,12 @@ pub struct Rule {
 const CLUSTER_SCOPED: &[&str] = &["storageclasses"];
 
 fn rule(group: &'static str, resource: &str, verbs: &[&'static str]) -> Rule {
-    Rule { api_groups: vec![group], resources: vec![resource.to_owned()], resource_names: Vec::new(), verbs: verbs.to_vec() }
+    Rule {
+        api_groups: vec![group],
+        resources: vec![resource.to_owned()],
+        resource_names: Vec::new(),
+        verbs: verbs.to_vec(),
+    }
 }
 
 /// The rights of a controller.
@@ -49,17 +54,29 @@ pub fn rights(writer: &Writer) -> Rights {
         resource_names: names,
         ..rule("coordination.k8s.io", "leases", verbs)
     };
-    let others: Vec<_> = CONTROLLERS.iter().map(|w| w.manager).filter(|m| *m != writer.manager).collect();
+    let others: Vec<_> = CONTROLLERS
+        .iter()
+        .map(|w| w.manager)
+        .filter(|m| *m != writer.manager)
+        .collect();
     let release = vec![
         // RBAC cannot restrict `create` to a name.
         lease(Vec::new(), &["create"]),
         lease(vec![writer.manager], &["get", "update"]),
         lease(others, &["get"]),
-        Rule { resource_names: vec![CATALOG], ..rule("", "configmaps", &["get"]) },
+        Rule {
+            resource_names: vec![CATALOG],
+            ..rule("", "configmaps", &["get"])
+        },
     ];
-    let (cluster_scoped, namespaces) =
-        rules.into_iter().partition(|r| r.resources.iter().all(|r| CLUSTER_SCOPED.contains(&r.as_str())));
-    Rights { cluster_scoped, namespaces, release }
+    let (cluster_scoped, namespaces) = rules
+        .into_iter()
+        .partition(|r| r.resources.iter().all(|r| CLUSTER_SCOPED.contains(&r.as_str())));
+    Rights {
+        cluster_scoped,
+        namespaces,
+        release,
+    }
 }
 
 #[cfg(test)]
@@ -67,7 +84,11 @@ mod tests {
     use super::*;
 
     fn all(writer: &Writer) -> impl Iterator<Item = Rule> {
-        let Rights { cluster_scoped, namespaces, release } = rights(writer);
+        let Rights {
+            cluster_scoped,
+            namespaces,
+            release,
+        } = rights(writer);
         [cluster_scoped, namespaces, release].into_iter().flatten()
     }
 
@@ -76,7 +97,11 @@ mod tests {
         for writer in CONTROLLERS {
             for rule in all(writer) {
                 if rule.resources.iter().any(|r| r == "secrets" || r == "*") {
-                    assert!(!rule.verbs.iter().any(|v| ["list", "watch", "*"].contains(v)), "{}: {rule:?}", writer.manager);
+                    assert!(
+                        !rule.verbs.iter().any(|v| ["list", "watch", "*"].contains(v)),
+                        "{}: {rule:?}",
+                        writer.manager
+                    );
                 }
             }
         }
@@ -86,7 +111,13 @@ mod tests {
     fn no_controller_may_write_a_spec_or_raise_its_own_rights() {
         for writer in CONTROLLERS {
             for rule in all(writer) {
-                assert!(!rule.verbs.iter().any(|v| ["escalate", "bind", "impersonate", "*"].contains(v)), "{rule:?}");
+                assert!(
+                    !rule
+                        .verbs
+                        .iter()
+                        .any(|v| ["escalate", "bind", "impersonate", "*"].contains(v)),
+                    "{rule:?}"
+                );
                 if rule.resources == ["sampledbs"] {
                     assert_eq!(rule.verbs, ["get", "list", "watch"]);
                 }

@@ -139,7 +139,11 @@ fn nobody_meets_a_ca_that_was_not_trusted_for_a_week() {
     let (mut material, start) = (first(), testing::now());
     let mut trusted_since = std::collections::BTreeMap::from([(material.trust.clone(), start)]);
     // A look a day around the replacement, which is due after two thirds of five years; else one a month.
-    for day in (1..1190).step_by(30).chain(1190..1320).chain((1320..2200).step_by(30)) {
+    for day in (1..1190)
+        .step_by(30)
+        .chain(1190..1320)
+        .chain((1320..2200).step_by(30))
+    {
         let now = start + DAY * day;
         material = again(&material, now);
         for (text, _) in certificate::bundle(&material.trust) {
