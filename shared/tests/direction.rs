@@ -1,5 +1,7 @@
 //! The direction of dependencies: `api ← domain ← runtime ← controllers`; nobody imports a controller.
 
+#![allow(clippy::unwrap_used, reason = "a test ends by panicking")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -77,7 +79,7 @@ fn a_controller_is_a_stranger_to_another() {
         let manifest =
             fs::read_to_string(root().join("controllers").join(controller).join("Cargo.toml")).unwrap();
         let dependencies = manifest.split("[dependencies]").nth(1).unwrap();
-        for other in &controllers {
+        for other in controllers.iter().filter(|other| *other != controller) {
             assert!(
                 !dependencies.contains(&format!("sampledb-{other}")),
                 "{controller} depends on {other}"
@@ -92,9 +94,9 @@ fn a_controller_is_a_stranger_to_another() {
 
 #[test]
 fn the_instance_takes_from_the_runtime_only_the_client() {
-    let found: Vec<String> = offenders("instance/src", &["sampledb_shared::runtime", "runtime::"])
+    let found: Vec<String> = offenders("instance/src", &["sampledb_shared::runtime"])
         .into_iter()
-        .filter(|line| !line.contains("runtime::client") && !line.contains("tokio::runtime"))
+        .filter(|line| !line.contains("sampledb_shared::runtime::client"))
         .collect();
     assert_eq!(found, Vec::<String>::new());
 }

@@ -1,5 +1,5 @@
 # Shared by the scripts beside it: where things are, progress, and which cluster.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2317
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 cd "$root" || exit 1
 cluster=tests/cluster/cluster
@@ -23,10 +23,16 @@ quietly() {
     fi
 }
 
+# Installs what this machine lacks, and helm.
+set_up() {
+    "$cluster" setup
+    "$cluster" build helm
+    PATH=$("$cluster" env | sed -nE 's/^export PATH=(.*):"\$PATH"$/\1/p'):$PATH
+}
+
 # Starts building the cluster's programs, which takes longest on a new machine, beside everything else.
 start_cluster_build() {
     [[ -n $own_cluster ]] || return 0
-    "$cluster" setup
     say "building the cluster's programs in the background (20 minutes the first time, then nothing): $logs/cluster-build.log"
     nice -n 5 "$cluster" build >"$logs/cluster-build.log" 2>&1 &
     cluster_build=$!

@@ -5,6 +5,7 @@ pub mod build;
 pub mod connection;
 pub mod decide;
 pub mod observe;
+pub mod published;
 pub mod report;
 pub mod settings;
 #[cfg(test)]

@@ -1,39 +1,22 @@
 //! What is said: `endpoints`, `binding`, and the condition `Published`.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
-use kube::Resource;
+use k8s_openapi::api::core::v1::{Secret, Service};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use sampledb_shared::api::SampleDb;
 use sampledb_shared::api::conditions::ConditionType;
 use sampledb_shared::api::endpoints::{Binding, Endpoint, Endpoints};
 use sampledb_shared::api::services::ServiceType;
-use sampledb_shared::domain::conditions::{self, Finding, Status};
+use sampledb_shared::domain::conditions::{self, Finding};
 use sampledb_shared::domain::names::{self, POSTGRES_PORT};
-use sampledb_shared::runtime::{Applied, ErrorClass, Note, Refusal, Report};
+use sampledb_shared::runtime::{Applied, Note, Report};
 use serde_json::{Map, json};
 
 use crate::connection::Address;
-use crate::decide::{in_the_way, is_left_alone};
-use crate::observe::{Observed, Owner};
+use crate::decide::is_left_alone;
+use crate::observe::Observed;
+use crate::published::{is_there, published, reasons};
 use crate::settings::Settings;
-
-/// Why `Published` is as it is.
-pub mod reasons {
-    /// Everything is there.
-    pub const PUBLISHED: &str = "Published";
-    /// Something of the provisioner is not there yet.
-    pub const WAITING: &str = "WaitingForProvisioner";
-    /// An object of a former SampleDB of this name is still being removed.
-    pub const LEFTOVER: &str = "WaitingForRemoval";
-    /// An object that is not ours has a name of ours.
-    pub const NAME_COLLISION: &str = "NameCollision";
-    /// The API server said no.
-    pub const REFUSED: &str = "Refused";
-    /// The API server could not be asked.
-    pub const PENDING: &str = "Pending";
-    /// `spec.paused` was true before anything was published.
-    pub const PAUSED: &str = "Paused";
-}
 
 /// The whole section of this controller.
 pub fn report(
@@ -48,7 +31,7 @@ pub fn report(
         return before.again(db, now);
     }
     let address = Address::of(db, &settings.cluster_domain);
-    let finding = published(db, seen, applied, &before);
+    let finding = published(db, seen, applied, before.conditions);
     let mut status = Map::new();
     if is_there::<Service>(applied, &names::rw(&address.name)) {
         status.insert("endpoints".into(), json!(endpoints(db, seen, applied, &address)));
@@ -79,7 +62,7 @@ pub fn report(
 struct Before<'a> {
     endpoints: Option<&'a Endpoints>,
     binding: Option<&'a Binding>,
-    conditions: &'a [k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition],
+    conditions: &'a [Condition],
 }
 
 impl<'a> Before<'a> {
@@ -115,105 +98,6 @@ impl<'a> Before<'a> {
             events: Vec::new(),
         }
     }
-}
-
-/// Whether everything is there: the first rule that has something to say, says it.
-fn published(db: &SampleDb, seen: &Observed, applied: &Applied, before: &Before<'_>) -> Finding {
-    let no = |reason, message: String| Finding::new(ConditionType::Published, false, reason, message);
-    let taken = in_the_way(db, seen);
-    if let Some((kind, name, _)) = taken.iter().find(|(_, _, child)| child.owner == Owner::Stranger) {
-        let message = format!(
-            "the {kind} {name} was not made for this SampleDB and is left as it is: delete or rename it, or give the SampleDB another name"
-        );
-        return no(reasons::NAME_COLLISION, message);
-    }
-    if let Some((kind, name, _)) = taken.first() {
-        let message = format!("the {kind} {name} of a former SampleDB of this name is still being removed");
-        return no(reasons::LEFTOVER, message);
-    }
-    if let Some(refusal) = applied.refused.first() {
-        return refused(refusal, before);
-    }
-    let waits = match &seen.credentials {
-        Some(Ok(_)) => None,
-        Some(Err(what)) => Some(what.as_str()),
-        None => Some("the credentials"),
-    };
-    if let Some(what) = waits {
-        return no(reasons::WAITING, format!("waiting for {what}"));
-    }
-    if let Some(missing) = missing(db, applied) {
-        return no(reasons::PENDING, format!("{missing} is not there yet"));
-    }
-    let name = db.metadata.name.clone().unwrap_or_default();
-    let balancer = db.spec.services.rw.type_ == ServiceType::LoadBalancer;
-    let message = if balancer && seen.rw.as_ref().is_none_or(|rw| rw.external.is_empty()) {
-        format!(
-            "Services, Secret and ConfigMap are there; the load balancer of {} has no address yet",
-            names::rw(&name)
-        )
-    } else {
-        format!("clients connect with the Secret {}", names::app_secret(&name))
-    };
-    Finding::new(ConditionType::Published, true, reasons::PUBLISHED, message)
-}
-
-fn refused(refusal: &Refusal, before: &Before<'_>) -> Finding {
-    let Refusal {
-        kind,
-        name,
-        class,
-        message,
-    } = refusal;
-    let lasting = matches!(
-        class,
-        ErrorClass::Invalid | ErrorClass::Forbidden | ErrorClass::Bug
-    );
-    if lasting {
-        let message = format!("the {kind} {name} was refused: {message}");
-        return Finding::new(ConditionType::Published, false, reasons::REFUSED, message);
-    }
-    // What was there before is not gone because one write did not succeed.
-    let kept = conditions::find(before.conditions, ConditionType::Published);
-    if let Some(kept) = kept.filter(|c| c.status == Status::True.as_str()) {
-        return Finding::new(
-            ConditionType::Published,
-            true,
-            reasons::PUBLISHED,
-            kept.message.clone(),
-        );
-    }
-    let message = format!("the {kind} {name} could not be written yet: {message}");
-    Finding::new(ConditionType::Published, false, reasons::PENDING, message)
-}
-
-/// The first child that should be there and is not.
-fn missing(db: &SampleDb, applied: &Applied) -> Option<String> {
-    let name = db.metadata.name.clone().unwrap_or_default();
-    let mut wanted = vec![
-        ("Service", names::rw(&name)),
-        ("Service", names::pods(&name)),
-        ("Secret", names::app_secret(&name)),
-        ("ConfigMap", names::connection(&name)),
-    ];
-    if db.spec.services.r.enabled {
-        wanted.push(("Service", names::r(&name)));
-    }
-    let there = |(kind, name): &(&str, String)| match *kind {
-        "Secret" => is_there::<Secret>(applied, name),
-        "ConfigMap" => is_there::<ConfigMap>(applied, name),
-        _ => is_there::<Service>(applied, name),
-    };
-    wanted
-        .iter()
-        .find(|child| !there(child))
-        .map(|(kind, name)| format!("the {kind} {name}"))
-}
-
-fn is_there<K: Resource<DynamicType = ()>>(applied: &Applied, name: &str) -> bool {
-    applied
-        .objects
-        .contains_key(&(K::kind(&()).into_owned(), name.to_owned()))
 }
 
 fn endpoints(db: &SampleDb, seen: &Observed, applied: &Applied, address: &Address) -> Endpoints {
@@ -254,10 +138,7 @@ fn external(db: &SampleDb, seen: &Observed) -> Vec<String> {
 }
 
 /// An event where the answer changed.
-fn event(
-    finding: &Finding,
-    before: &[k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition],
-) -> Option<Note> {
+fn event(finding: &Finding, before: &[Condition]) -> Option<Note> {
     let was = conditions::find(before, ConditionType::Published);
     if was.is_some_and(|c| c.status == finding.status.as_str() && c.reason == finding.reason) {
         return None;
@@ -280,8 +161,9 @@ mod tests {
     use super::*;
     use crate::connection::shows;
     use crate::decide::decide;
-    use crate::observe::ServiceView;
+    use crate::observe::{Owner, ServiceView};
     use crate::testing::{self, UID};
+    use sampledb_shared::runtime::{ErrorClass, Refusal};
 
     /// One pass in which the API server does all that was planned, but for what `refused` says.
     fn pass(db: &SampleDb, seen: &Observed, refused: Vec<Refusal>) -> Report {

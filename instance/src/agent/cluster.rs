@@ -213,8 +213,8 @@ impl Cluster {
         slice::slice(&self.target(), term, filled)
     }
 
-    /// Makes the slice what it should be in one write; `found` is what was seen last. A slice of a later term is
-    /// left alone.
+    /// Makes the slice what it should be in one write; `found` is what was seen last. The slice of another SampleDB
+    /// is left alone, and that of a later term.
     pub async fn lead(
         &self,
         wanted: &EndpointSlice,
@@ -231,7 +231,12 @@ impl Cluster {
             .await;
         };
         let term = slice::term_of(wanted, &self.settings.uid).unwrap_or_default();
-        if let Some(later) = slice::term_of(found, &self.settings.uid).filter(|t| *t > term) {
+        if slice::is_anothers(found, &self.settings.uid) {
+            return Err(ClusterError::Gone(self.settings.uid.clone()));
+        }
+        if let Some(later) = slice::term_of(found, &self.settings.uid).filter(|t| *t > term)
+            && !self.is_latest(term).await?
+        {
             return Err(ClusterError::Superseded(later));
         }
         if slice::same(found, wanted) {
@@ -243,6 +248,13 @@ impl Cluster {
             self.slices().patch(&name, &PatchParams::default(), &patch),
         )
         .await
+    }
+
+    /// Whether the register, live, is at this term with this pod: then no later term exists, whatever a slice says.
+    async fn is_latest(&self, term: i64) -> Result<bool, ClusterError> {
+        let database = self.database().await?;
+        let block = database.register.block();
+        Ok(block.is_some_and(|b| b.term == term && b.primary.as_deref() == Some(&self.settings.pod)))
     }
 
     /// The slice, live.

@@ -98,7 +98,9 @@ pub fn lines(error: &str) -> Vec<String> {
 
 /// A line of PostgreSQL's log from its message on.
 fn words(line: &str) -> &str {
-    let severities = ["LOG:", "FATAL:", "ERROR:", "WARNING:", "PANIC:"];
+    let severities = [
+        "LOG:", "FATAL:", "ERROR:", "WARNING:", "PANIC:", "DETAIL:", "HINT:",
+    ];
     let begins = severities
         .iter()
         .filter_map(|s| line.find(s).map(|at| at + s.len()))

@@ -45,6 +45,11 @@ impl Routing {
         });
     }
 
+    /// From now on the slice is left alone.
+    pub fn stop(&self) {
+        self.wish.send_replace(None);
+    }
+
     /// Waits until clients are led so, at the most `patience`; whether they are.
     pub async fn led(&self, lead: Lead, patience: Duration) -> bool {
         let mut fulfilled = self.fulfilled.clone();

@@ -103,6 +103,24 @@ pub fn term_of(slice: &EndpointSlice, uid: &str) -> Option<i64> {
     annotations.get(labels::TERM)?.parse().ok()
 }
 
+/// Whether a slice is another SampleDB's: by its annotation and by its owner. One of them alone is a stranger's edit.
+pub fn is_anothers(slice: &EndpointSlice, uid: &str) -> bool {
+    let annotated = slice
+        .metadata
+        .annotations
+        .as_ref()
+        .and_then(|a| a.get(labels::UID));
+    let owners = || {
+        slice
+            .metadata
+            .owner_references
+            .iter()
+            .flatten()
+            .filter(|o| o.kind == "SampleDB")
+    };
+    annotated.is_some_and(|owner| owner != uid) && owners().next().is_some() && owners().all(|o| o.uid != uid)
+}
+
 /// Whether a slice leads where it should: what a stranger may have changed is compared, the rest is left alone.
 pub fn same(found: &EndpointSlice, wanted: &EndpointSlice) -> bool {
     let kept = |have: Option<&BTreeMap<String, String>>, want: Option<&BTreeMap<String, String>>| {
@@ -262,5 +280,18 @@ mod tests {
     fn another_databases_slice_has_no_term_of_ours() {
         assert_eq!(term_of(&found(3, true), "uid-1"), Some(3));
         assert_eq!(term_of(&found(3, true), "uid-2"), None);
+        assert!(is_anothers(&found(3, true), "uid-2"));
+        assert!(!is_anothers(&found(3, true), "uid-1"));
+    }
+
+    #[test]
+    fn a_stranger_cannot_disown_a_slice_with_an_annotation() {
+        let mut edited = found(3, true);
+        edited
+            .metadata
+            .annotations
+            .get_or_insert_default()
+            .insert(labels::UID.into(), "uid-2".into());
+        assert!(!is_anothers(&edited, "uid-1"));
     }
 }

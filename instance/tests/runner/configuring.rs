@@ -4,7 +4,7 @@ use std::fs;
 
 use sampledb_instance::control::{Command, Postgres, StopMode};
 
-use crate::stage::{Stage, exists, files, member, now};
+use crate::stage::{Stage, exists, files, now};
 
 #[test]
 fn a_configuration_that_postgres_refuses_changes_nothing() {

@@ -10,7 +10,7 @@ use crate::agent::KEY;
 use crate::stage::{Stage, kill, member, now};
 
 /// Longer than the default of 200, which a machine that is busy with other tests may miss; milliseconds.
-const BUDGET: u64 = 800;
+const BUDGET: u64 = 3_000;
 
 #[test]
 fn a_database_whose_agent_falls_silent_is_gone_within_the_budget() {
@@ -44,7 +44,7 @@ fn a_database_whose_agent_falls_silent_is_gone_within_the_budget() {
         last - deadline
     );
     assert!(first >= deadline, "not before the deadline");
-    assert!(last - deadline <= BUDGET, "{} ms", last - deadline);
+    assert!(last - deadline < BUDGET / 2, "{} ms", last - deadline);
     let seen = stage
         .agent
         .until(|state| matches!(state.postgres, Postgres::Stopped { .. }));
@@ -80,7 +80,7 @@ fn a_database_that_does_not_react_is_killed_even_when_the_agent_is_gone() {
     stage.until("the last process to go", |stage| stage.processes().is_empty());
     let late = now() as i64 - deadline as i64;
     println!("gone {late} ms after the deadline");
-    assert!((0..=BUDGET as i64).contains(&late), "{late} ms");
+    assert!((BUDGET as i64 / 2..=BUDGET as i64).contains(&late), "{late} ms");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! - no compression (it breaks watches on some servers) and no second TLS provider than ring;
 //! - the head of every answer within [`HEAD_TIMEOUT`], a silent connection ended after [`SILENCE`];
 //! - at most [`MOST_REQUESTS`] requests wait for their head at once, so that a burst does not open a connection for
-//!   each.
+//!   each; those for Leases go first.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -112,10 +112,16 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let method = request.method().clone();
+        // A Lease that is not renewed in time costs more than anything that could wait before it.
+        let waits = !request.uri().path().contains("/leases/");
         let answer = self.inner.call(request);
         let Limits { requests, most } = self.limits.clone();
         Box::pin(async move {
-            let _turn = most.acquire_owned().await?;
+            let _turn = if waits {
+                Some(most.acquire_owned().await?)
+            } else {
+                None
+            };
             let timer = requests
                 .duration
                 .with_label_values(&[method.as_str()])
@@ -222,5 +228,24 @@ mod tests {
         let error = service.call(request()).await.unwrap_err();
         assert!(error.to_string().contains("did not answer"), "{error}");
         assert_eq!(requests.total.with_label_values(&["<error>", "GET"]).get(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_is_renewed_while_an_overloaded_api_server_answers_nothing_else() {
+        let (mut service, _) = limited(tower::service_fn(|request: Request<Body>| async move {
+            if request.uri().path().contains("/leases/") {
+                return Ok::<_, BoxError>(Response::new(Body::empty()));
+            }
+            std::future::pending().await
+        }));
+        for _ in 0..=MOST_REQUESTS {
+            tokio::spawn(service.call(request()));
+        }
+        tokio::task::yield_now().await;
+        let renewal = Request::put("/apis/coordination.k8s.io/v1/namespaces/r/leases/l")
+            .body(Body::empty())
+            .unwrap();
+        let renewed = tokio::time::timeout(std::time::Duration::from_secs(1), service.call(renewal)).await;
+        assert!(renewed.unwrap().is_ok());
     }
 }

@@ -16,8 +16,6 @@ use super::trigger::short;
 pub(crate) struct Memory {
     uid: String,
     children: HashMap<(Box<str>, Box<str>), Child>,
-    /// Whether this process wrote the status of this UID before.
-    pub(crate) status_written: bool,
 }
 
 /// A child as this process last applied it.
@@ -157,10 +155,8 @@ mod tests {
         let mut memory = Memory::default().of("u1");
         let there = map("7", "a");
         memory.applied(&desired("a", None), there.meta());
-        memory.status_written = true;
         let memory = memory.of("u2");
         assert!(memory.unchanged(&desired("a", Some(&there)), "shop").is_none());
-        assert!(!memory.status_written);
     }
 
     #[test]

@@ -30,13 +30,7 @@ mod watches;
 mod workers;
 
 #[cfg(test)]
-mod fake;
-#[cfg(test)]
-mod promises;
-#[cfg(test)]
-mod real;
-#[cfg(test)]
-mod sample;
+mod tests;
 
 pub use entropy::Sensitive;
 pub use options::Options;

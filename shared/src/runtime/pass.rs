@@ -171,7 +171,7 @@ impl<C: Controller> Engine<C> {
 
         let Report { status, events: more } =
             self.timed("report", || self.controller.report(db, &seen, &applied, now()));
-        let written = self.write_status(key, db, live, status, memory).await?;
+        let written = self.write_status(key, db, live, status).await?;
         self.events.publish(db, &events).await;
         self.events.publish(db, &more).await;
         match (written, failure(&applied, requeue)) {
@@ -198,7 +198,6 @@ impl<C: Controller> Engine<C> {
         db: &SampleDb,
         live: &Value,
         status: serde_json::Map<String, Value>,
-        memory: &mut Memory,
     ) -> Result<Written, Error> {
         let report = status::checked(status, C::WRITER).map_err(|e| Error::Bug(e.to_string()))?;
         let target = status::Target {
@@ -209,7 +208,7 @@ impl<C: Controller> Engine<C> {
             writer: C::WRITER,
             force: self.options.force_status,
         };
-        let written = target.write(&report, live, !memory.status_written).await;
+        let written = target.write(&report, live).await;
         let result = match &written {
             Ok(Written::Yes) => "written",
             Ok(Written::Unchanged | Written::Gone) => "unchanged",
@@ -217,7 +216,6 @@ impl<C: Controller> Engine<C> {
         };
         self.metrics.status_writes.with_label_values(&[result]).inc();
         let written = written.map_err(|e| Error::api(format!("apply the status of SampleDB {key}"), e))?;
-        memory.status_written |= written == Written::Yes;
         if written != Written::Gone {
             self.state.note(key, db, &report);
         }

@@ -74,7 +74,7 @@ pub struct Report {
 }
 
 /// A child as it should be.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Desired {
     /// Its kind.
     pub resource: ApiResource,
@@ -82,6 +82,17 @@ pub struct Desired {
     pub object: Value,
     /// What `observe` found under this name; `None`: nothing.
     pub seen: Option<Seen>,
+}
+
+/// Without the object: it may be a Secret.
+impl std::fmt::Debug for Desired {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Desired")
+            .field("kind", &self.resource.kind)
+            .field("name", &self.name())
+            .field("seen", &self.seen)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Desired {

@@ -12,7 +12,7 @@ use super::client;
 use crate::api::SampleDb;
 use crate::api::ownership::Writer;
 
-/// A first write is tried again so often when others write at the same time.
+/// A write is tried again so often when others write at the same time.
 const TRIES: u32 = 4;
 
 /// The field of conditions.
@@ -116,32 +116,27 @@ impl Target<'_> {
         ApiRequest::new(SampleDb::url_path(&(), Some(self.namespace)))
     }
 
-    /// Writes `report` unless `live`, the object as it was read at the start of the pass, says it already. The first
-    /// write of a process for a UID is bound to the version that was read: a status apply is not bound to a UID, and
-    /// would else land on another SampleDB of the same name.
+    /// Writes `report` unless `live`, the object as it was read at the start of the pass, says it already. Every write
+    /// is bound to a version that was read with this UID: a status apply is not bound to a UID, and would else land on
+    /// another SampleDB that took the name meanwhile. The agents and the other controllers write the same object, so a
+    /// conflict is looked at and tried again.
     pub(crate) async fn write(
         &self,
         report: &Map<String, Value>,
         live: &Value,
-        first: bool,
     ) -> Result<Written, kube::Error> {
         if says(&live["status"], report, self.writer) {
             return Ok(Written::Unchanged);
         }
-        let mut version = if first {
-            live["metadata"]["resourceVersion"]
-                .as_str()
-                .map(ToOwned::to_owned)
-        } else {
-            None
-        };
+        let mut version = live["metadata"]["resourceVersion"]
+            .as_str()
+            .map(ToOwned::to_owned);
         for attempt in 1.. {
             let result = client::send::<Value>(self.client, self.apply(report, version.as_deref())).await;
             match result {
                 Ok(_) => return Ok(Written::Yes),
                 Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Written::Gone),
-                Err(kube::Error::Api(status))
-                    if status.code == 409 && version.is_some() && attempt < TRIES => {}
+                Err(kube::Error::Api(status)) if status.code == 409 && attempt < TRIES => {}
                 Err(error) => return Err(error),
             }
             let get = self.path().get(self.name, &GetParams::default());

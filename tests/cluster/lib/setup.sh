@@ -4,7 +4,7 @@
 
 PACKAGES="buildah mmdebstrap debian-archive-keyring runc containernetworking-plugins nftables conntrack
   ebtables ethtool socat iproute2 btrfs-progs util-linux zip unzip jq curl openssl gcc libc6-dev python3-pip
-  postgresql-client prometheus shellcheck"
+  postgresql postgresql-client prometheus shellcheck bc"
 
 setup_packages() {
   local package

@@ -8,7 +8,11 @@ use serde_json::Value;
 fn run(program: &str, args: &[&str], input: Option<&str>) -> Output {
     let mut child = Command::new(program)
         .args(args)
-        .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
+        .stdin(if input.is_some() {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -88,12 +92,28 @@ impl Namespace {
     fn tell(&self) {
         eprintln!("--- {} ---", self.0);
         for args in [
-            &["get", "sampledbs,statefulsets,pods,pvc,jobs,services", "-o", "wide"][..],
+            &[
+                "get",
+                "sampledbs,statefulsets,pods,pvc,jobs,services",
+                "-o",
+                "wide",
+            ][..],
             &["get", "sampledbs", "-o", "yaml"],
             &["get", "events", "--sort-by=.lastTimestamp"],
-            &["logs", "-l", "app.kubernetes.io/component=database", "--all-containers", "--tail=40", "--prefix"],
+            &[
+                "logs",
+                "-l",
+                "app.kubernetes.io/component=database",
+                "--all-containers",
+                "--tail=40",
+                "--prefix",
+            ],
         ] {
-            eprintln!("$ kubectl {}\n{}", args.join(" "), self.try_kubectl(args).unwrap_or_else(|e| e));
+            eprintln!(
+                "$ kubectl {}\n{}",
+                args.join(" "),
+                self.try_kubectl(args).unwrap_or_else(|e| e)
+            );
         }
     }
 }

@@ -15,7 +15,10 @@ pub struct Database<'a> {
 
 /// A condition of an object: (status, reason, message).
 pub fn condition(object: &Value, type_: &str) -> Option<(String, String, String)> {
-    let found = object["status"]["conditions"].as_array()?.iter().find(|c| c["type"] == type_)?;
+    let found = object["status"]["conditions"]
+        .as_array()?
+        .iter()
+        .find(|c| c["type"] == type_)?;
     let text = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
     Some((text("status"), text("reason"), text("message")))
 }
@@ -32,7 +35,10 @@ impl<'a> Database<'a> {
     /// Applies one and does not wait.
     pub fn create(namespace: &'a Namespace, name: &str, spec: &str) -> Self {
         namespace.apply(&Self::manifest(name, spec)).unwrap();
-        Self { namespace, name: name.into() }
+        Self {
+            namespace,
+            name: name.into(),
+        }
     }
 
     /// Applies one and waits until it is Ready.
@@ -44,7 +50,9 @@ impl<'a> Database<'a> {
 
     /// The object.
     pub fn object(&self) -> Value {
-        self.namespace.get("sampledb", &self.name).unwrap_or_else(|| panic!("the SampleDB {} is gone", self.name))
+        self.namespace
+            .get("sampledb", &self.name)
+            .unwrap_or_else(|| panic!("the SampleDB {} is gone", self.name))
     }
 
     /// Waits until it is Ready for the generation it has.
@@ -59,32 +67,52 @@ impl<'a> Database<'a> {
             let current = object["status"]["observedGeneration"] == object["metadata"]["generation"];
             match condition(&object, type_) {
                 Some((s, reason, message)) if s == status && current => Ok((reason, message)),
-                other => Err(format!("{other:?}, Ready {:?}, current {current}", condition(&object, "Ready"))),
+                other => Err(format!(
+                    "{other:?}, Ready {:?}, current {current}",
+                    condition(&object, "Ready")
+                )),
             }
         })
     }
 
     /// Waits until a condition has a status and a reason; its message.
     pub fn wait_for_reason(&self, type_: &str, status: &str, reason: &str) -> String {
-        eventually(&format!("{type_}={status}/{reason} of {}", self.name), || match condition(&self.object(), type_) {
-            Some((s, r, message)) if s == status && r == reason => Ok(message),
-            other => Err(format!("{other:?}")),
-        })
+        eventually(
+            &format!("{type_}={status}/{reason} of {}", self.name),
+            || match condition(&self.object(), type_) {
+                Some((s, r, message)) if s == status && r == reason => Ok(message),
+                other => Err(format!("{other:?}")),
+            },
+        )
     }
 
     /// A merge patch, as `kubectl patch`; the refusal when there is one.
     pub fn patch(&self, patch: &str) -> Result<String, String> {
-        self.namespace.try_kubectl(&["patch", "sampledb", &self.name, "--type=merge", "-p", patch])
+        self.namespace
+            .try_kubectl(&["patch", "sampledb", &self.name, "--type=merge", "-p", patch])
     }
 
     /// Runs a shell line in the container of PostgreSQL.
     pub fn in_postgres(&self, line: &str) -> Result<String, String> {
-        self.namespace.try_kubectl(&["exec", &format!("{}-0", self.name), "-c", "postgres", "--", "bash", "-c", line])
+        self.namespace.try_kubectl(&[
+            "exec",
+            &format!("{}-0", self.name),
+            "-c",
+            "postgres",
+            "--",
+            "bash",
+            "-c",
+            line,
+        ])
     }
 
     /// The UID of a child.
     pub fn uid(&self, kind: &str, name: &str) -> Option<String> {
-        Some(self.namespace.get(kind, name)?["metadata"]["uid"].as_str()?.to_owned())
+        Some(
+            self.namespace.get(kind, name)?["metadata"]["uid"]
+                .as_str()?
+                .to_owned(),
+        )
     }
 
     /// A client beside it.
@@ -103,8 +131,12 @@ impl<'a> Database<'a> {
             name = self.name
         );
         self.namespace.apply(&manifest).unwrap();
-        self.namespace.kubectl(&["wait", "pod", &pod, "--for=condition=Ready", "--timeout=180s"]);
-        Client { namespace: self.namespace, pod }
+        self.namespace
+            .kubectl(&["wait", "pod", &pod, "--for=condition=Ready", "--timeout=180s"]);
+        Client {
+            namespace: self.namespace,
+            pod,
+        }
     }
 }
 
@@ -130,6 +162,7 @@ impl Client<'_> {
 
     /// A shell line in the client's pod.
     pub fn shell(&self, line: &str) -> Result<String, String> {
-        self.namespace.try_kubectl(&["exec", &self.pod, "--", "bash", "-c", line])
+        self.namespace
+            .try_kubectl(&["exec", &self.pod, "--", "bash", "-c", line])
     }
 }

@@ -4,7 +4,12 @@
 //! expects `KUBECONFIG` of a cluster with the chart installed (`make e2e` sees to that).
 
 // A test harness ends a test by panicking.
-#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, clippy::missing_panics_doc)]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::missing_panics_doc
+)]
 
 pub mod cluster;
 pub mod database;

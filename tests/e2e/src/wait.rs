@@ -11,7 +11,9 @@ pub fn within<T, E: Debug>(seconds: u64, what: &str, mut look: impl FnMut() -> R
     loop {
         match look() {
             Ok(value) => return value,
-            Err(last) if Instant::now() > end => panic!("{what}: not within {seconds} s; last seen: {last:?}"),
+            Err(last) if Instant::now() > end => {
+                panic!("{what}: not within {seconds} s; last seen: {last:?}")
+            }
             Err(_) => sleep(Duration::from_millis(300)),
         }
     }

@@ -29,12 +29,30 @@ fn a_tenant_with_edit_on_sampledbs_reaches_no_other_namespace_no_token_and_no_st
     )
     .unwrap();
     tenant(&ns, "e2e-sampledb-editor");
-    kubectl_in(&["apply", "-n", &ns.0, TENANT, "-f", "-"], &Database::manifest("mine", "")).unwrap();
-    let db = Database { namespace: &ns, name: "mine".into() };
+    kubectl_in(
+        &["apply", "-n", &ns.0, TENANT, "-f", "-"],
+        &Database::manifest("mine", ""),
+    )
+    .unwrap();
+    let db = Database {
+        namespace: &ns,
+        name: "mine".into(),
+    };
     db.wait_ready();
 
     let status = r#"{"status":{"phase":"Failed"}}"#;
-    let refused = ns.try_kubectl(&["patch", "sampledb", "mine", "--subresource=status", "--type=merge", "-p", status, TENANT]).unwrap_err();
+    let refused = ns
+        .try_kubectl(&[
+            "patch",
+            "sampledb",
+            "mine",
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            status,
+            TENANT,
+        ])
+        .unwrap_err();
     assert!(refused.contains("forbidden"), "{refused}");
     for args in [
         &["get", "secrets", "-n", &ns.0][..],
@@ -47,19 +65,35 @@ fn a_tenant_with_edit_on_sampledbs_reaches_no_other_namespace_no_token_and_no_st
         assert!(refused.contains("orbidden"), "{args:?}: {refused}");
     }
     // Nothing in the kind takes a namespace, a pod template or an account.
-    for field in ["podTemplate: {}", "serviceAccountName: default", "namespace: kube-system"] {
+    for field in [
+        "podTemplate: {}",
+        "serviceAccountName: default",
+        "namespace: kube-system",
+    ] {
         let manifest = Database::manifest("evil", &format!(", {field}"));
-        let refused = kubectl_in(&["apply", "-n", &ns.0, TENANT, "--validate=strict", "-f", "-"], &manifest).unwrap_err();
+        let refused = kubectl_in(
+            &["apply", "-n", &ns.0, TENANT, "--validate=strict", "-f", "-"],
+            &manifest,
+        )
+        .unwrap_err();
         assert!(refused.contains("unknown field"), "{field}: {refused}");
     }
-    let image = Database::manifest("evil", "").replace("version: \"17\"", "version: \"17\", image: \"docker.io/evil/postgres:17\"");
+    let image = Database::manifest("evil", "").replace(
+        "version: \"17\"",
+        "version: \"17\", image: \"docker.io/evil/postgres:17\"",
+    );
     kubectl_in(&["apply", "-n", &ns.0, TENANT, "-f", "-"], &image).unwrap();
-    let evil = Database { namespace: &ns, name: "evil".into() };
+    let evil = Database {
+        namespace: &ns,
+        name: "evil".into(),
+    };
     evil.wait_for_reason("Stalled", "True", "ImageNotAllowed");
     assert!(ns.get("statefulset", "evil").is_none());
 
     // The container that runs the user's SQL has no token.
-    let found = db.in_postgres("ls /var/run/secrets/kubernetes.io 2>&1; true").unwrap();
+    let found = db
+        .in_postgres("ls /var/run/secrets/kubernetes.io 2>&1; true")
+        .unwrap();
     assert!(found.contains("No such file"), "{found}");
 }
 
@@ -82,13 +116,38 @@ fn a_stranger_with_patch_on_status_changes_no_section() {
         r#"{"status":{"binding":{"name":"other"}}}"#,
         r#"{"status":{"conditions":[]}}"#,
     ] {
-        let refused = ns.try_kubectl(&["patch", "sampledb", "orders", "--subresource=status", "--type=merge", "-p", patch, &who]).unwrap_err();
-        assert!(refused.contains("may not change") || refused.contains("never removed") || refused.contains("rev"), "{patch}: {refused}");
+        let refused = ns
+            .try_kubectl(&[
+                "patch",
+                "sampledb",
+                "orders",
+                "--subresource=status",
+                "--type=merge",
+                "-p",
+                patch,
+                &who,
+            ])
+            .unwrap_err();
+        assert!(
+            refused.contains("may not change")
+                || refused.contains("never removed")
+                || refused.contains("rev"),
+            "{patch}: {refused}"
+        );
     }
     // Not even one of ours may write another's.
     let publisher = "--as=system:serviceaccount:sampledb-system:sampledb-service-publisher";
     let refused = ns
-        .try_kubectl(&["patch", "sampledb", "orders", "--subresource=status", "--type=merge", "-p", r#"{"status":{"phase":"Failed"}}"#, publisher])
+        .try_kubectl(&[
+            "patch",
+            "sampledb",
+            "orders",
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            r#"{"status":{"phase":"Failed"}}"#,
+            publisher,
+        ])
         .unwrap_err();
     assert!(refused.contains("may not change status.phase"), "{refused}");
     db.wait_ready();

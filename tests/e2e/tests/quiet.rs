@@ -7,9 +7,18 @@ use serde_json::Value;
 
 #[test]
 fn three_idle_minutes_of_ten_databases_write_nothing_but_the_leases() {
-    let log = std::env::var("SAMPLEDB_AUDIT_LOG").unwrap_or_else(|_| "/var/lib/sampledb-cluster/log/audit.log".into());
+    let log = std::env::var("SAMPLEDB_AUDIT_LOG")
+        .unwrap_or_else(|_| "/var/lib/sampledb-cluster/log/audit.log".into());
     let ns = Namespace::new("quiet");
-    let databases: Vec<_> = (0..10).map(|n| Database::create(&ns, &format!("db{n}"), ", scheduling: {resources: {requests: {cpu: 10m, memory: 64Mi}}}")).collect();
+    let databases: Vec<_> = (0..10)
+        .map(|n| {
+            Database::create(
+                &ns,
+                &format!("db{n}"),
+                ", scheduling: {resources: {requests: {cpu: 10m, memory: 64Mi}}}",
+            )
+        })
+        .collect();
     for db in &databases {
         db.wait_ready();
     }
@@ -24,10 +33,21 @@ fn three_idle_minutes_of_ten_databases_write_nothing_but_the_leases() {
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
         .filter(|e| {
             let user = e["user"]["username"].as_str().unwrap_or_default();
-            let ours = user.starts_with("system:serviceaccount:sampledb-system:") || (user.starts_with("system:serviceaccount:") && user.ends_with("-instance"));
-            ours && ["create", "update", "patch", "delete"].contains(&e["verb"].as_str().unwrap_or_default()) && e["objectRef"]["resource"] != "leases"
+            let ours = user.starts_with("system:serviceaccount:sampledb-system:")
+                || (user.starts_with("system:serviceaccount:") && user.ends_with("-instance"));
+            ours && ["create", "update", "patch", "delete"].contains(&e["verb"].as_str().unwrap_or_default())
+                && e["objectRef"]["resource"] != "leases"
         })
-        .map(|e| format!("{} {} {}/{} by {}", e["verb"], e["objectRef"]["resource"], e["objectRef"]["namespace"], e["objectRef"]["name"], e["user"]["username"]))
+        .map(|e| {
+            format!(
+                "{} {} {}/{} by {}",
+                e["verb"],
+                e["objectRef"]["resource"],
+                e["objectRef"]["namespace"],
+                e["objectRef"]["name"],
+                e["user"]["username"]
+            )
+        })
         .collect();
     assert_eq!(ours, Vec::<String>::new());
 }

@@ -246,7 +246,10 @@ impl Loop {
         }
         self.parts.notes.say(
             Fact::ConfigurationRefused,
-            &format!("the configuration was refused: {error}"),
+            &format!(
+                "PostgreSQL refused the configuration: {}",
+                lines(error).join("; ")
+            ),
         );
     }
 

@@ -34,6 +34,8 @@ impl Loop {
             }
             Found::Present(_) | Found::Absent if !self.gone => {
                 self.gone = true;
+                self.session.published = None;
+                self.parts.routing.stop();
                 tracing::warn!(
                     uid = self.settings().uid,
                     "the SampleDB of this pod is gone; nothing is changed any more"
@@ -191,7 +193,10 @@ impl Loop {
                 instance.parameter_errors = configuration::lines(&refused.error);
                 self.parts.notes.say(
                     Fact::ConfigurationRefused,
-                    &format!("PostgreSQL does not start with it: {}", refused.error),
+                    &format!(
+                        "PostgreSQL does not start with the configuration: {}",
+                        instance.parameter_errors.join("; ")
+                    ),
                 );
             }
         }

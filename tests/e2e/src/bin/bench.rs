@@ -36,40 +36,61 @@ fn main() {
 
 fn percentile(values: &mut [f64], p: f64) -> f64 {
     values.sort_by(f64::total_cmp);
-    values.get(((values.len() as f64 * p).ceil() as usize).saturating_sub(1)).copied().unwrap_or(f64::NAN)
+    values
+        .get(((values.len() as f64 * p).ceil() as usize).saturating_sub(1))
+        .copied()
+        .unwrap_or(f64::NAN)
 }
 
 fn row(what: &str, unit: &str, mut values: Vec<f64>) -> String {
     let (p50, p99) = (percentile(&mut values, 0.5), percentile(&mut values, 0.99));
-    format!("| {what} | {p50:.0} {unit} | {p99:.0} {unit} | {} |", values.len())
+    format!(
+        "| {what} | {p50:.0} {unit} | {p99:.0} {unit} | {} |",
+        values.len()
+    )
 }
 
 /// The audit log from `from` on: (milliseconds since midnight UTC, entry).
 fn audit(from: u64) -> Vec<(f64, Value)> {
-    let log = std::env::var("SAMPLEDB_AUDIT_LOG").unwrap_or_else(|_| "/var/lib/sampledb-cluster/log/audit.log".into());
+    let log = std::env::var("SAMPLEDB_AUDIT_LOG")
+        .unwrap_or_else(|_| "/var/lib/sampledb-cluster/log/audit.log".into());
     let bytes = fs::read(log).expect("the audit log of the test cluster");
     String::from_utf8_lossy(&bytes[from as usize..])
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .map(|entry| (milliseconds(entry["stageTimestamp"].as_str().unwrap_or_default()), entry))
+        .map(|entry| {
+            (
+                milliseconds(entry["stageTimestamp"].as_str().unwrap_or_default()),
+                entry,
+            )
+        })
         .collect()
 }
 
 fn audit_end() -> u64 {
-    let log = std::env::var("SAMPLEDB_AUDIT_LOG").unwrap_or_else(|_| "/var/lib/sampledb-cluster/log/audit.log".into());
-    fs::metadata(log).expect("the audit log of the test cluster").len()
+    let log = std::env::var("SAMPLEDB_AUDIT_LOG")
+        .unwrap_or_else(|_| "/var/lib/sampledb-cluster/log/audit.log".into());
+    fs::metadata(log)
+        .expect("the audit log of the test cluster")
+        .len()
 }
 
 /// Of "2026-01-31T12:34:56.789012Z".
 fn milliseconds(stamp: &str) -> f64 {
     let time = stamp.split('T').nth(1).unwrap_or_default().trim_end_matches('Z');
     let mut parts = time.split(':').map(|p| p.parse::<f64>().unwrap_or(0.0));
-    let (h, m, s) = (parts.next().unwrap_or(0.0), parts.next().unwrap_or(0.0), parts.next().unwrap_or(0.0));
+    let (h, m, s) = (
+        parts.next().unwrap_or(0.0),
+        parts.next().unwrap_or(0.0),
+        parts.next().unwrap_or(0.0),
+    );
     ((h * 60.0 + m) * 60.0 + s) * 1000.0
 }
 
 fn by(entry: &Value, controller: &str) -> bool {
-    entry["user"]["username"].as_str().is_some_and(|u| u.ends_with(controller))
+    entry["user"]["username"]
+        .as_str()
+        .is_some_and(|u| u.ends_with(controller))
 }
 
 /// create → first query by a client, and the controllers' own share: from the SampleDB's creation to the
@@ -87,12 +108,20 @@ fn creates() -> Vec<String> {
         let db = Database::create(&ns, &name, SMALL);
         let address = eventually("an address", || {
             let slice = ns.get("endpointslice", &format!("{name}-rw")).ok_or("no slice")?;
-            slice["endpoints"][0]["addresses"][0].as_str().map(str::to_owned).ok_or("no endpoint")
+            slice["endpoints"][0]["addresses"][0]
+                .as_str()
+                .map(str::to_owned)
+                .ok_or("no endpoint")
         });
-        let secret = eventually("the Secret", || ns.get("secret", &format!("{name}-app")).ok_or("none"));
+        let secret = eventually("the Secret", || {
+            ns.get("secret", &format!("{name}-app")).ok_or("none")
+        });
         let key = |key: &str| {
             let encoded = secret["data"][key].as_str().unwrap().to_owned();
-            let output = Command::new("bash").args(["-c", "base64 -d <<<$0", &encoded]).output().unwrap();
+            let output = Command::new("bash")
+                .args(["-c", "base64 -d <<<$0", &encoded])
+                .output()
+                .unwrap();
             String::from_utf8(output.stdout).unwrap()
         };
         fs::write(&ca, key("ca.crt")).unwrap();
@@ -103,7 +132,11 @@ fn creates() -> Vec<String> {
                 .env("PGHOSTADDR", &address)
                 .output()
                 .unwrap();
-            if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+            if output.status.success() {
+                Ok(())
+            } else {
+                Err(String::from_utf8_lossy(&output.stderr).into_owned())
+            }
         });
         totals.push(began.elapsed().as_secs_f64() * 1000.0);
         ns.kubectl(&["delete", "sampledb", &db.name, "--wait=false"]);
@@ -127,7 +160,11 @@ fn creates() -> Vec<String> {
     }
     vec![
         row("create → first query by a client", "ms", totals),
-        row("of that the controllers: SampleDB created → StatefulSet created", "ms", share),
+        row(
+            "of that the controllers: SampleDB created → StatefulSet created",
+            "ms",
+            share,
+        ),
     ]
 }
 
@@ -138,9 +175,25 @@ fn changes() -> Vec<String> {
     let from = audit_end();
     let mut children = Vec::new();
     for n in 0..CHANGES {
-        let patch = format!(r#"{{"spec":{{"postgres":{{"parameters":{{"work_mem":"{}kB"}}}}}}}}"#, 4096 + n);
+        let patch = format!(
+            r#"{{"spec":{{"postgres":{{"parameters":{{"work_mem":"{}kB"}}}}}}}}"#,
+            4096 + n
+        );
         children.push(
-            Command::new("kubectl").args(["-n", &ns.0, "patch", "sampledb", &db.name, "--type=merge", "-p", &patch]).stdout(std::process::Stdio::null()).spawn().unwrap(),
+            Command::new("kubectl")
+                .args([
+                    "-n",
+                    &ns.0,
+                    "patch",
+                    "sampledb",
+                    &db.name,
+                    "--type=merge",
+                    "-p",
+                    &patch,
+                ])
+                .stdout(std::process::Stdio::null())
+                .spawn()
+                .unwrap(),
         );
         sleep(Duration::from_millis(50));
     }
@@ -155,13 +208,20 @@ fn changes() -> Vec<String> {
             continue;
         }
         let resource = entry["objectRef"]["resource"].as_str().unwrap_or_default();
-        if resource == "sampledbs" && entry["objectRef"]["subresource"].is_null() && !by(&entry, "-provisioner") {
+        if resource == "sampledbs"
+            && entry["objectRef"]["subresource"].is_null()
+            && !by(&entry, "-provisioner")
+        {
             waiting.get_or_insert(at);
         } else if by(&entry, "-provisioner") && resource == "configmaps" {
             delays.extend(waiting.take().map(|began| at - began));
         }
     }
-    vec![row("a change of the spec → the provisioner's first write, 20 changes a second", "ms", delays)]
+    vec![row(
+        "a change of the spec → the provisioner's first write, 20 changes a second",
+        "ms",
+        delays,
+    )]
 }
 
 fn resident(program: &str) -> Vec<f64> {
@@ -176,7 +236,10 @@ fn resident(program: &str) -> Vec<f64> {
             continue;
         }
         let status = fs::read_to_string(entry.path().join("status")).unwrap_or_default();
-        let kib = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).and_then(|l| l.trim().split(' ').next()?.parse::<f64>().ok());
+        let kib = status
+            .lines()
+            .find_map(|l| l.strip_prefix("VmRSS:"))
+            .and_then(|l| l.trim().split(' ').next()?.parse::<f64>().ok());
         found.extend(kib.map(|k| k / 1024.0));
     }
     found
@@ -184,7 +247,8 @@ fn resident(program: &str) -> Vec<f64> {
 
 /// Requests of a controller so far, by its own count.
 fn requests(controller: &str) -> f64 {
-    let path = format!("/api/v1/namespaces/{RELEASE_NAMESPACE}/services/{controller}-metrics:http/proxy/metrics");
+    let path =
+        format!("/api/v1/namespaces/{RELEASE_NAMESPACE}/services/{controller}-metrics:http/proxy/metrics");
     kubectl(&["get", "--raw", &path])
         .lines()
         .filter(|l| l.starts_with("rest_client_requests_total"))
@@ -202,14 +266,24 @@ fn memory() -> Vec<String> {
     let before: Vec<f64> = controllers.iter().map(|c| requests(c)).collect();
     sleep(Duration::from_secs(60));
     for (controller, before) in controllers.iter().zip(before) {
-        rows.push(format!("| requests of {controller} in an idle minute | {} | | 1 |", requests(controller) - before));
-        rows.push(row(&format!("memory of {controller}, 1 SampleDB"), "MiB", resident(controller)));
+        rows.push(format!(
+            "| requests of {controller} in an idle minute | {} | | 1 |",
+            requests(controller) - before
+        ));
+        rows.push(row(
+            &format!("memory of {controller}, 1 SampleDB"),
+            "MiB",
+            resident(controller),
+        ));
     }
     for program in ["sampledb-agent", "sampledb-runner"] {
         rows.push(row(&format!("memory of {program}"), "MiB", resident(program)));
     }
     let names: Vec<String> = (0..FLEET).map(|n| format!("fleet{n}")).collect();
-    let manifests: Vec<String> = names.iter().map(|n| Database::manifest(n, ", instances: 0")).collect();
+    let manifests: Vec<String> = names
+        .iter()
+        .map(|n| Database::manifest(n, ", instances: 0"))
+        .collect();
     for some in manifests.chunks(50) {
         ns.apply(&some.join("\n---\n")).unwrap();
     }
@@ -220,7 +294,11 @@ fn memory() -> Vec<String> {
     });
     sleep(Duration::from_secs(30));
     for controller in controllers {
-        rows.push(row(&format!("memory of {controller}, {} SampleDBs", FLEET + 1), "MiB", resident(controller)));
+        rows.push(row(
+            &format!("memory of {controller}, {} SampleDBs", FLEET + 1),
+            "MiB",
+            resident(controller),
+        ));
     }
     rows
 }

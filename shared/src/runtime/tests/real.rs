@@ -9,11 +9,11 @@ use kube::{Client, ResourceExt};
 use prometheus::Registry;
 use serde_json::{Value, json};
 
-use super::apply::{self, Target};
-use super::memory::Memory;
-use super::plan::{Desired, Doomed, ErrorClass, Seen};
-use super::{client, entropy};
 use crate::domain::labels;
+use crate::runtime::apply::{self, Target};
+use crate::runtime::memory::Memory;
+use crate::runtime::plan::{Desired, Doomed, ErrorClass, Seen};
+use crate::runtime::{client, entropy};
 use crate::telemetry::metrics::{Metrics, Requests};
 
 const MANAGER: &str = "sampledb-test";
@@ -260,11 +260,11 @@ async fn a_stranger_s_object_is_refused_and_given_back_as_it_was() {
 async fn the_metadata_of_labelled_children_alone_is_watched() {
     use std::sync::Mutex;
 
-    use super::crds::Missing;
-    use super::queue::Cause;
-    use super::trigger::Key;
-    use super::watches::{self, Health, Listener};
     use crate::api::SampleDb;
+    use crate::runtime::crds::Missing;
+    use crate::runtime::queue::Cause;
+    use crate::runtime::trigger::Key;
+    use crate::runtime::watches::{self, Health, Listener};
 
     #[derive(Default)]
     struct Heard(Mutex<Vec<(String, Cause)>>);
@@ -320,9 +320,9 @@ async fn the_metadata_of_labelled_children_alone_is_watched() {
 async fn a_note_is_one_event_with_a_count_that_describe_shows() {
     use k8s_openapi::api::events::v1::Event;
 
-    use super::events::Recorder;
-    use super::plan::Note;
     use super::sample::database;
+    use crate::runtime::events::Recorder;
+    use crate::runtime::plan::Note;
 
     let place = Place::make().await;
     let mut object = database(&place.namespace, "orders");

@@ -8,12 +8,12 @@ use kube::ResourceExt;
 use kube::api::{ApiResource, ObjectMeta};
 use serde_json::{Value, json};
 
-use super::plan::{Applied, Controller, Desired, Error, Plan, Report, Seen};
-use super::reader::Reader;
 use crate::api::SampleDb;
 use crate::api::ownership::{PROVISIONER, SERVICE_PUBLISHER, Writer};
 use crate::domain::labels::{self, Component};
 use crate::domain::names;
+use crate::runtime::plan::{Applied, Controller, Desired, Error, Plan, Report, Seen};
+use crate::runtime::reader::Reader;
 
 /// The controller. A SampleDB named `panics` makes it panic.
 #[derive(Default)]
