@@ -1,5 +1,12 @@
 //! What a tenant, and a stranger, cannot do.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test ends by panicking"
+)]
+
 use sampledb_e2e::{Database, Namespace, kubectl_in, try_kubectl};
 
 const TENANT: &str = "--as=system:serviceaccount:e2e-tenant:tenant";

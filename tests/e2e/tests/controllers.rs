@@ -1,5 +1,12 @@
 //! The controllers away, killed, scaled and upgraded. One at a time: each test disturbs every database.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test ends by panicking"
+)]
+
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sampledb_e2e::{Database, Namespace, RELEASE_NAMESPACE, eventually, helm, kubectl, try_kubectl, within};

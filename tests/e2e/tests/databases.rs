@@ -1,5 +1,12 @@
 //! One SampleDB each: what its user does with it. These tests run beside each other.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test ends by panicking"
+)]
+
 use sampledb_e2e::{Database, Namespace, condition, eventually, try_kubectl, within};
 
 #[test]

@@ -1,5 +1,12 @@
 //! What the suite says of itself, and that it says nothing while nothing happens.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test ends by panicking"
+)]
+
 use std::process::{Command, Stdio};
 
 use sampledb_e2e::{Database, Namespace, RELEASE_NAMESPACE, kubectl, within};

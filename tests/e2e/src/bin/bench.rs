@@ -261,10 +261,10 @@ fn memory() -> Vec<String> {
     let controllers = ["sampledb-provisioner", "sampledb-service-publisher"];
     let ns = Namespace::new("bench-memory");
     let _db = Database::ready(&ns, "orders", SMALL);
-    sleep(Duration::from_secs(60));
+    sleep(Duration::from_mins(1));
     let mut rows = Vec::new();
     let before: Vec<f64> = controllers.iter().map(|c| requests(c)).collect();
-    sleep(Duration::from_secs(60));
+    sleep(Duration::from_mins(1));
     for (controller, before) in controllers.iter().zip(before) {
         rows.push(format!(
             "| requests of {controller} in an idle minute | {} | | 1 |",
