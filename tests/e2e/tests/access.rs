@@ -142,7 +142,17 @@ fn a_stranger_with_patch_on_status_changes_no_section() {
             "{patch}: {refused}"
         );
     }
-    // Not even one of ours may write another's.
+    // Not even one of ours may write another's. (`get` is what kubectl itself needs before it patches.)
+    kubectl_in(
+        &["apply", "-f", "-"],
+        &format!(
+            "{{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {{name: publisher, namespace: {}}}, \
+             roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: e2e-status-patcher}}, \
+             subjects: [{{kind: ServiceAccount, name: sampledb-service-publisher, namespace: sampledb-system}}]}}",
+            ns.0
+        ),
+    )
+    .unwrap();
     let publisher = "--as=system:serviceaccount:sampledb-system:sampledb-service-publisher";
     let refused = ns
         .try_kubectl(&[

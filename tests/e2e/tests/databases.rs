@@ -351,6 +351,7 @@ fn what_holds_data_cannot_be_deleted_and_the_rest_comes_back() {
         ("secret", "orders-ca"),
         ("statefulset", "orders"),
         ("configmap", "orders-config"),
+        ("serviceaccount", "orders-instance"),
     ] {
         let refused = ns
             .try_kubectl(&["delete", kind, name, "--wait=false"])
@@ -371,7 +372,6 @@ fn what_holds_data_cannot_be_deleted_and_the_rest_comes_back() {
         ("service", "orders-rw"),
         ("service", "orders-pods"),
         ("pdb", "orders"),
-        ("serviceaccount", "orders-instance"),
         ("role", "orders-instance"),
         ("rolebinding", "orders-instance"),
         ("endpointslice", "orders-rw"),
