@@ -19,8 +19,8 @@ use tokio_postgres::error::ErrorPosition;
 use tokio_postgres::{Client, Config};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::hex::hex;
 use super::{clock, tls, transaction_ends};
+use sampledb_shared::domain::hex::hex;
 
 /// The SQL is wrong (EX_DATAERR).
 pub const SQL_ERROR: u8 = 65;
@@ -304,16 +304,6 @@ fn line(script: &str, at: u32) -> usize {
         .take((at as usize).saturating_sub(1))
         .filter(|c| *c == '\n')
         .count()
-}
-
-/// Copies the runner to where the database's container finds it.
-pub fn inject(from: &Path, to: &Path) -> anyhow::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    let new = to.with_extension("new");
-    std::fs::copy(from, &new)?;
-    std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o555))?;
-    std::fs::rename(&new, to)?;
-    Ok(())
 }
 
 #[cfg(test)]

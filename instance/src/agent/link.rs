@@ -13,9 +13,9 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::admission::{Admission, GRACE_MS, admit};
-use super::hex::hex;
 use super::{clock, state_file};
 use crate::control::{Command, FromAgent, FromRunner, LONGEST_LINE, Reply, Request, State};
+use sampledb_shared::domain::hex::hex;
 
 /// Why a request was not done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

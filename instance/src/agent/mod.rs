@@ -11,7 +11,6 @@ mod cluster;
 mod configuration;
 mod fence;
 mod health;
-mod hex;
 pub mod init;
 mod link;
 mod member;

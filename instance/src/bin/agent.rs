@@ -1,6 +1,5 @@
 //! `sampledb-agent`: the agent beside a PostgreSQL, and the small programs that come in the same binary.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -27,15 +26,6 @@ enum Program {
     Run(Box<agent::Settings>),
     /// The initial SQL of a new database.
     Init(agent::init::Settings),
-    /// Copies the runner to where the database's container finds it.
-    Inject {
-        /// The runner in this image.
-        #[arg(long, default_value = "/usr/local/bin/sampledb-runner")]
-        from: PathBuf,
-        /// Where it goes.
-        #[arg(long, default_value = "/opt/sampledb/sampledb-runner")]
-        to: PathBuf,
-    },
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -43,10 +33,6 @@ fn main() -> anyhow::Result<ExitCode> {
     logs::start("sampledb-agent", &arguments.log)?;
     // An error means that a provider is there already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    if let Program::Inject { from, to } = &arguments.program {
-        agent::init::inject(from, to)?;
-        return Ok(ExitCode::SUCCESS);
-    }
     // One thread is enough, and costs the least memory.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -55,7 +41,6 @@ fn main() -> anyhow::Result<ExitCode> {
         match arguments.program {
             Program::Run(settings) => agent::run(*settings).await.map(|()| ExitCode::SUCCESS),
             Program::Init(settings) => Ok(agent::init::run(&settings).await),
-            Program::Inject { .. } => Ok(ExitCode::SUCCESS),
         }
     })
 }

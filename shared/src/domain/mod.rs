@@ -2,6 +2,7 @@
 
 pub mod conditions;
 pub mod crd;
+pub mod hex;
 pub mod labels;
 pub mod names;
 pub mod parameters;

@@ -68,7 +68,7 @@ fn letter(byte: u8) -> Option<char> {
 
 /// Eight random bytes in hexadecimal, to tell two of something apart. Without randomness: zeros.
 pub(crate) fn short_id() -> String {
-    super::plan::hex(&bytes::<8>().unwrap_or_default())
+    crate::domain::hex::hex(&bytes::<8>().unwrap_or_default())
 }
 
 #[cfg(test)]

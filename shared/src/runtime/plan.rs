@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use super::reader::Reader;
 use crate::api::SampleDb;
 use crate::api::ownership::Writer;
+use crate::domain::hex::hex;
 use crate::domain::labels;
 
 /// A controller: four functions, of which only `observe` does IO.
@@ -186,17 +187,6 @@ impl Seen {
 /// The SHA-256 of a value, in hexadecimal; equal for equal values (maps are sorted by `serde_json`).
 pub fn hash(value: &Value) -> String {
     hex(&Sha256::digest(value.to_string().as_bytes()))
-}
-
-/// Bytes in hexadecimal.
-pub fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
 }
 
 /// A child to be removed: exactly the one that was seen.
