@@ -36,7 +36,7 @@ const SYNC: Duration = Duration::from_secs(3);
 /// Runs a controller until it is told to end, from the arguments alone.
 pub(super) async fn serve<C: Controller>(controller: C, options: Options) -> anyhow::Result<()> {
     let metrics = Arc::new(Metrics::new()?);
-    let client = client::connect(C::WRITER.manager, metrics.requests.clone()).await?;
+    let client = client::connect(C::WRITER.manager, metrics.requests.clone())?;
     let server = Server::listen(options.http_port).await?;
     let stop = CancellationToken::new();
     let told = {
@@ -318,7 +318,9 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Ready: the kind is served, and not every watch has been failing for long. A standby is ready.
+/// Ready: the kind is served, somebody is known to lead, and when it is this process, its watches began and not all of
+/// them have been failing for long. Nothing is called ready that stops being so a moment later: `helm --wait` ends with
+/// an error when that happens.
 fn readiness(standing: &Standing, missing: &[String], healths: &[Arc<Health>]) -> http::Health {
     let ours = format!("sampledbs.{}/{}", crate::api::GROUP, crate::api::VERSION);
     if missing.contains(&ours) {
@@ -327,15 +329,16 @@ fn readiness(standing: &Standing, missing: &[String], healths: &[Arc<Health>]) -
         ));
     }
     if !standing.leading {
-        let holder = if standing.holder.is_empty() {
-            "nobody yet"
-        } else {
-            &standing.holder
+        return match standing.holder.as_str() {
+            "" => Err("nobody is known to lead yet".to_owned()),
+            holder => Ok(format!("standby; the leader is {holder}")),
         };
-        return Ok(format!("standby; the leader is {holder}"));
+    }
+    if healths.is_empty() {
+        return Err("the watches are about to begin".to_owned());
     }
     let failing = |h: &&Arc<Health>| h.failing().is_some_and(|time| time > FAILING);
-    if !healths.is_empty() && healths.iter().all(|h| failing(&h)) {
+    if healths.iter().all(|h| failing(&h)) {
         return Err("every watch has been failing for two minutes".to_owned());
     }
     let unsynced: Vec<_> = healths
@@ -392,4 +395,47 @@ fn page<C: Controller>(engine: &Engine<C>, healths: &[Arc<Health>], missing: &[S
         http::escaped(&standing.holder),
         engine.known.len(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn standing(leading: bool, holder: &str) -> Standing {
+        Standing {
+            leading,
+            holder: holder.to_owned(),
+        }
+    }
+
+    fn health() -> anyhow::Result<Arc<Health>> {
+        Ok(Health::new("sampledbs", Arc::new(Metrics::new()?)))
+    }
+
+    #[test]
+    fn the_first_replica_is_not_ready_before_it_knows_who_leads() {
+        assert!(readiness(&standing(false, ""), &[], &[]).is_err());
+        assert!(readiness(&standing(false, "another"), &[], &[]).is_ok());
+    }
+
+    #[test]
+    fn a_leader_is_ready_when_its_watches_began() -> anyhow::Result<()> {
+        let health = health()?;
+        let leads = standing(true, "me");
+        assert!(
+            readiness(&leads, &[], &[]).is_err(),
+            "before the watches are there"
+        );
+        assert!(readiness(&leads, &[], &[Arc::clone(&health)]).is_err());
+        health.whole();
+        assert!(readiness(&leads, &[], &[health]).is_ok());
+        Ok(())
+    }
+
+    #[test]
+    fn nobody_is_ready_while_the_kind_is_not_served() {
+        let ours = format!("sampledbs.{}/{}", crate::api::GROUP, crate::api::VERSION);
+        let said = readiness(&standing(false, "another"), &[ours], &[]);
+        assert!(said.is_err_and(|text| text.contains("CRDs")));
+    }
 }

@@ -102,7 +102,7 @@ impl Health {
         self.times().failing_since = None;
     }
 
-    fn whole(&self) {
+    pub(super) fn whole(&self) {
         self.event();
         self.synced.store(true, Ordering::Relaxed);
         self.tried.store(true, Ordering::Relaxed);
