@@ -66,9 +66,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     });
     tokio::spawn(fence.clone().run(runner.clone()));
 
-    let client = client::connect("sampledb-agent", requests)
-        .await
-        .context("the API server's client")?;
+    let client = client::connect("sampledb-agent", requests).context("the API server's client")?;
     let cluster = cluster::Cluster::new(client, Arc::clone(&settings), ordinal);
     let pod = settings.pod.clone();
     let databases = watches::object(cluster.databases(), &settings.name, move |row| {

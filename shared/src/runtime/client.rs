@@ -5,14 +5,23 @@
 //! - the head of every answer within [`HEAD_TIMEOUT`], a silent connection ended after [`SILENCE`];
 //! - at most [`MOST_REQUESTS`] requests wait for their head at once, so that a burst does not open a connection for
 //!   each; those for Leases go first.
+//!
+//! It knows one way to the API server, that of a pod. `kube`'s own stack also reads kubeconfigs and runs login plugins:
+//! a YAML parser, a JSONPath parser and a regular-expression engine in every process (1.5 MB of code), none of which a
+//! controller ever needs; and it logs each failed request as an error of its own.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
-use kube::client::{Body, ClientBuilder};
+use http::header::{AUTHORIZATION, USER_AGENT};
+use http::{HeaderValue, Request, Response, StatusCode};
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use kube::client::{Body, ConfigExt};
 use kube::core::Status;
 use kube::core::request::Request as ApiRequest;
 use kube::{Client, Config};
@@ -31,36 +40,103 @@ pub const HEAD_TIMEOUT: Duration = Duration::from_secs(20);
 /// So many requests wait for the head of their answer at once.
 pub const MOST_REQUESTS: usize = 24;
 
+/// A connection is made within this time.
+const CONNECT: Duration = Duration::from_secs(5);
+/// A request is written within this time.
+const WRITE: Duration = Duration::from_secs(10);
+
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// Neither a kubeconfig nor a service account.
-    #[error("no way to the API server is known: {0}; run inside a pod, or set KUBECONFIG")]
-    Config(#[from] kube::config::InferConfigError),
+    /// There is no ServiceAccount.
+    #[error("no way to the API server is known: {0}; this program runs inside a pod with a ServiceAccount")]
+    Config(#[from] kube::config::InClusterError),
     /// What is known does not make a client.
     #[error("the API server's client could not be made: {0}")]
     Client(#[from] kube::Error),
 }
 
-/// A client from the pod's service account or from KUBECONFIG. `name` stands in the API server's audit log.
-pub async fn connect(name: &str, requests: Requests) -> Result<Client, ConnectError> {
+/// A client from the pod's ServiceAccount. `name` stands in the API server's audit log.
+pub fn connect(name: &str, requests: Requests) -> Result<Client, ConnectError> {
+    Ok(client(&Config::incluster()?, name, requests)?)
+}
+
+/// A client from a configuration: its address, its CAs, its certificate, and the token in its file.
+pub(crate) fn client(config: &Config, name: &str, requests: Requests) -> Result<Client, kube::Error> {
     // An error means that a provider is there already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut config = Config::infer().await?;
-    config.connect_timeout = Some(Duration::from_secs(5));
-    config.write_timeout = Some(Duration::from_secs(10));
-    config.read_timeout = Some(SILENCE);
-    config.reset_reader_on_write = true;
-    config.default_retry = false;
-    config.disable_compression = true;
-    if let Ok(agent) = HeaderValue::from_str(&format!("{name}/{}", env!("CARGO_PKG_VERSION"))) {
-        config
-            .headers
-            .push((HeaderName::from_static("user-agent"), agent));
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp)?);
+    connector.set_connect_timeout(Some(CONNECT));
+    connector.set_write_timeout(Some(WRITE));
+    connector.set_read_timeout(Some(SILENCE));
+    connector.set_reset_reader_on_write(true);
+    let http: legacy::Client<_, Body> = legacy::Client::builder(TokioExecutor::new()).build(connector);
+    let identity = Identity {
+        token: config.auth_info.token_file.clone(),
+        agent: format!("{name}/{}", env!("CARGO_PKG_VERSION")),
+    };
+    let service = Identified {
+        inner: config.base_uri_layer().layer(http),
+        identity: Arc::new(identity),
+    };
+    Ok(Client::new(
+        Limits::new(requests).layer(service),
+        config.default_namespace.clone(),
+    ))
+}
+
+/// As whom requests are sent.
+struct Identity {
+    /// The file with the token: the kubelet renews it, so it is read for each request (it lies in memory).
+    token: Option<String>,
+    agent: String,
+}
+
+impl Identity {
+    fn sign(&self, request: &mut Request<Body>) -> Result<(), BoxError> {
+        let headers = request.headers_mut();
+        headers.insert(USER_AGENT, HeaderValue::from_str(&self.agent)?);
+        if let Some(path) = &self.token {
+            let token =
+                std::fs::read_to_string(path).map_err(|e| format!("the token {path} cannot be read: {e}"))?;
+            let mut value = HeaderValue::from_str(&format!("Bearer {}", token.trim()))?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        Ok(())
     }
-    Ok(ClientBuilder::try_from(config)?
-        .with_layer(&Limits::new(requests))
-        .build())
+}
+
+#[derive(Clone)]
+struct Identified<S> {
+    inner: S,
+    identity: Arc<Identity>,
+}
+
+impl<S, B> Service<Request<Body>> for Identified<S>
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: 'static,
+{
+    type Response = Response<B>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<B>, BoxError>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let answer = self
+            .identity
+            .sign(&mut request)
+            .map(|()| self.inner.call(request));
+        Box::pin(async move { answer?.await.map_err(Into::into) })
+    }
 }
 
 /// Counts requests and limits their waits.
@@ -208,6 +284,37 @@ mod tests {
 
     fn request() -> Request<Body> {
         Request::get("/api").body(Body::empty()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_renewed_token_is_used_at_once() {
+        let file = std::env::temp_dir().join(format!("sampledb-token-{}", std::process::id()));
+        let echo = tower::service_fn(|request: Request<Body>| async move {
+            let signed = request.headers().get(AUTHORIZATION).cloned();
+            let mut answer = Response::new(Body::empty());
+            answer.headers_mut().extend(signed.map(|s| (AUTHORIZATION, s)));
+            Ok::<_, BoxError>(answer)
+        });
+        let identity = Identity {
+            token: Some(file.display().to_string()),
+            agent: "test/1".into(),
+        };
+        let mut service = Identified {
+            inner: echo,
+            identity: Arc::new(identity),
+        };
+        for token in ["first", "second\n"] {
+            std::fs::write(&file, token).unwrap();
+            let answer = service.call(request()).await.unwrap();
+            assert_eq!(
+                answer.headers()[AUTHORIZATION],
+                format!("Bearer {}", token.trim())
+            );
+            assert!(answer.headers()[AUTHORIZATION].is_sensitive());
+        }
+        std::fs::remove_file(&file).unwrap();
+        let error = service.call(request()).await.unwrap_err();
+        assert!(error.to_string().contains("the token"), "{error}");
     }
 
     #[tokio::test]

@@ -28,7 +28,8 @@ struct Place {
 impl Place {
     async fn make() -> Self {
         let requests = Requests::new(&Registry::new()).unwrap();
-        let client = client::connect(MANAGER, requests).await.unwrap();
+        let config = kube::Config::infer().await.unwrap();
+        let client = client::client(&config, MANAGER, requests).unwrap();
         let namespace = format!("runtime-{}", entropy::short_id());
         let meta = ObjectMeta {
             name: Some(namespace.clone()),
