@@ -9,6 +9,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
+use sampledb_shared::telemetry::http::{ListenError, Server};
 use sampledb_shared::telemetry::metrics::CONTENT_TYPE;
 
 use super::clock;
@@ -106,11 +107,9 @@ pub fn router(health: Arc<Health>) -> Router {
         .with_state(health)
 }
 
-/// Serves for ever, on IPv6 and IPv4, or on IPv4 alone where there is no IPv6.
-pub async fn serve(port: u16, health: Arc<Health>) -> std::io::Result<()> {
-    let listener = match tokio::net::TcpListener::bind((std::net::Ipv6Addr::UNSPECIFIED, port)).await {
-        Ok(listener) => listener,
-        Err(_) => tokio::net::TcpListener::bind((std::net::Ipv4Addr::UNSPECIFIED, port)).await?,
-    };
-    axum::serve(listener, router(health)).await
+/// Serves for ever.
+pub async fn serve(port: u16, health: Arc<Health>) -> Result<(), ListenError> {
+    let server = Server::listen(port).await?;
+    server.serve_routes(router(health), std::future::pending()).await;
+    Ok(())
 }

@@ -2,16 +2,39 @@
 //!
 //! What it says comes from closures, so that a controller and an agent share it. A probe's answer is 200 or 503,
 //! with a sentence for a person in the body.
+//!
+//! # Guarantees
+//! Anybody in the cluster's network may knock here, so nobody can hold much: at most [`MOST_CONNECTIONS`] connections of
+//! [`LONGEST_HEAD`] bytes each, the oldest ended for the next one (a probe always gets in), and a request's head is
+//! there within [`HEAD`].
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
+use tokio::task::AbortHandle;
+
+/// Connections that are open at once.
+pub const MOST_CONNECTIONS: usize = 64;
+/// Bytes of a request's head, and of what is read at once.
+pub const LONGEST_HEAD: usize = 16 << 10;
+/// The head of a request is there within this time; a connection that asks nothing for so long is ended.
+pub const HEAD: Duration = Duration::from_secs(10);
+/// No connection lasts longer than this: somebody may read an answer a byte at a time.
+const LONGEST: Duration = Duration::from_mins(2);
+/// When no connection can be taken (no file descriptors), it is tried again after this time.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The answer of a probe: what is well, or what is missing.
 pub type Health = Result<String, String>;
@@ -80,14 +103,42 @@ impl Server {
         self.address
     }
 
-    /// Serves until `end` is there.
+    /// Serves the pages until `end` is there.
     pub async fn serve(self, pages: Pages, end: impl Future<Output = ()> + Send + 'static) {
-        let served = axum::serve(self.listener, router(pages))
-            .with_graceful_shutdown(end)
-            .await;
-        if let Err(error) = served {
-            tracing::error!(%error, "the HTTP server ended");
+        self.serve_routes(router(pages), end).await;
+    }
+
+    /// Serves routes until `end` is there.
+    pub async fn serve_routes(self, routes: Router, end: impl Future<Output = ()> + Send + 'static) {
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new())
+            .header_read_timeout(HEAD)
+            .max_buf_size(LONGEST_HEAD);
+        let mut open: VecDeque<AbortHandle> = VecDeque::new();
+        let mut end = pin!(end);
+        loop {
+            let accepted = tokio::select! {
+                () = &mut end => break,
+                accepted = self.listener.accept() => accepted,
+            };
+            let Ok((stream, _)) = accepted else {
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            };
+            open.retain(|connection| !connection.is_finished());
+            if open.len() == MOST_CONNECTIONS
+                && let Some(oldest) = open.pop_front()
+            {
+                oldest.abort();
+            }
+            let service = TowerToHyperService::new(routes.clone());
+            let connection = http.serve_connection(TokioIo::new(stream), service);
+            let connection = tokio::spawn(async move {
+                let _ = tokio::time::timeout(LONGEST, connection).await;
+            });
+            open.push_back(connection.abort_handle());
         }
+        open.iter().for_each(AbortHandle::abort);
     }
 }
 
@@ -199,6 +250,52 @@ mod tests {
         let first = Server::listen(0).await.unwrap();
         let error = Server::listen(first.address().port()).await.unwrap_err();
         assert!(error.to_string().contains("another process"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_probe_gets_in_however_many_hold_a_connection_open() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        use tokio::net::TcpStream;
+        let server = Server::listen(0).await.unwrap();
+        let to = ("127.0.0.1", server.address().port());
+        let serving = tokio::spawn(server.serve(pages(Ok("ready".into())), std::future::pending()));
+        let mut idle = Vec::new();
+        for _ in 0..3 * MOST_CONNECTIONS {
+            let mut stream = TcpStream::connect(to).await.unwrap();
+            let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\nX: ").await;
+            idle.push(stream);
+        }
+        let mut probe = TcpStream::connect(to).await.unwrap();
+        probe
+            .write_all(b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            .await
+            .unwrap();
+        let mut said = String::new();
+        probe.read_to_string(&mut said).await.unwrap();
+        assert!(said.starts_with("HTTP/1.1 200"), "{said}");
+        // The oldest was ended to make room.
+        let mut byte = [0];
+        assert!(matches!(idle[0].read(&mut byte).await, Ok(0) | Err(_)));
+        serving.abort();
+    }
+
+    #[tokio::test]
+    async fn an_endless_head_is_not_read_to_its_end() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let server = Server::listen(0).await.unwrap();
+        let to = ("127.0.0.1", server.address().port());
+        tokio::spawn(server.serve(pages(Ok("ready".into())), std::future::pending()));
+        let mut stream = tokio::net::TcpStream::connect(to).await.unwrap();
+        stream.write_all(b"GET /readyz HTTP/1.1\r\n").await.unwrap();
+        let line = format!("X: {}\r\n", "x".repeat(1000));
+        let mut sent = 0;
+        while sent < 64 * LONGEST_HEAD && stream.write_all(line.as_bytes()).await.is_ok() {
+            sent += line.len();
+        }
+        let mut said = String::new();
+        let _ = stream.read_to_string(&mut said).await;
+        assert!(said.is_empty() || said.starts_with("HTTP/1.1 431"), "{said}");
+        assert!(sent < 64 * LONGEST_HEAD, "all of it was read");
     }
 
     #[test]
