@@ -5,6 +5,7 @@
 //!   unchanged.
 //! - What was seen is changed only while it still has the UID that was seen.
 //! - What this process applied before and nobody changed since is not written again.
+//! - What somebody added to the `spec` of a kind that is wholly the suite's is taken away; see [`additions`].
 //! - A delete removes exactly what was seen (UID and resourceVersion), and only after everything was applied.
 
 use futures::StreamExt;
@@ -16,9 +17,9 @@ use kube::core::params::PropagationPolicy;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::client;
 use super::memory::Memory;
 use super::plan::{Applied, Desired, Doomed, ErrorClass, Refusal, class_of};
+use super::{additions, client};
 use crate::domain::labels;
 use crate::telemetry::metrics::Metrics;
 
@@ -124,7 +125,10 @@ async fn write_one(target: &Target, desired: &Desired) -> Result<Value, kube::Er
     let request = client::path(&desired.resource, &target.namespace);
     let request = request.patch(desired.name(), &params, &Patch::Apply(object));
     let (code, answer): (_, Value) = client::send(&target.client, request).await?;
-    if desired.seen.is_some() || code == StatusCode::CREATED {
+    if desired.seen.is_some() {
+        return take_away(target, desired, answer).await;
+    }
+    if code == StatusCode::CREATED {
         return Ok(answer);
     }
     let strangers = strangers(&answer, target.manager);
@@ -142,6 +146,28 @@ async fn write_one(target: &Target, desired: &Desired) -> Result<Value, kube::Er
     Err(kube::Error::Api(
         Status::failure(&message, "Conflict").with_code(409).boxed(),
     ))
+}
+
+/// Takes away what somebody added; the object as it is then.
+async fn take_away(target: &Target, desired: &Desired, answer: Value) -> Result<Value, kube::Error> {
+    let Some(removal) = additions::removal(&answer, target.manager) else {
+        return Ok(answer);
+    };
+    tracing::warn!(
+        event = "addition_removed", kind = desired.resource.kind, child = desired.name(), patch = %removal,
+        "somebody added to a child of ours; it is taken away"
+    );
+    let params = PatchParams {
+        field_manager: Some(target.manager.to_owned()),
+        ..PatchParams::default()
+    };
+    let patch = serde_json::from_value(removal).map_err(kube::Error::SerdeError)?;
+    let request = client::path(&desired.resource, &target.namespace).patch(
+        desired.name(),
+        &params,
+        &Patch::Json::<()>(patch),
+    );
+    Ok(client::send(&target.client, request).await?.1)
 }
 
 /// Who else holds fields of an object, its status aside.

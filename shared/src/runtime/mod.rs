@@ -21,6 +21,7 @@ pub mod shutdown;
 pub mod status;
 pub mod trigger;
 
+mod additions;
 mod apply;
 mod memory;
 mod pass;
