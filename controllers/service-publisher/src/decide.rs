@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Resource;
 use kube::api::ApiResource;
 use sampledb_shared::api::SampleDb;
 use sampledb_shared::domain::names;
 use sampledb_shared::runtime::plan::hash;
-use sampledb_shared::runtime::{Desired, Doomed, Error, Plan};
+use sampledb_shared::runtime::{Desired, Doomed, Error, Note, Plan};
 use serde::Serialize;
 use serde_json::json;
 
@@ -49,6 +50,23 @@ pub fn decide(db: &SampleDb, seen: &Observed, settings: &Settings, now: Timestam
             name: names::r(&address.name),
             seen: r.seen.clone(),
             orphan: false,
+        });
+    }
+    for (name, slice) in seen.strays.iter().filter(|(_, slice)| !slice.deleting) {
+        plan.delete.push(Doomed {
+            resource: ApiResource::erase::<EndpointSlice>(&()),
+            name: name.clone(),
+            seen: slice.clone(),
+            orphan: false,
+        });
+        plan.events.push(Note {
+            warning: true,
+            reason: "StraySlice",
+            action: "Remove",
+            message: format!(
+                "the EndpointSlice {name} led clients of the Service {} elsewhere; it is removed",
+                names::rw(&address.name)
+            ),
         });
     }
     if let Some(Ok(credentials)) = &seen.credentials {
@@ -145,6 +163,21 @@ mod tests {
     }
 
     #[test]
+    fn what_leads_clients_elsewhere_is_removed_and_said() {
+        let (db, mut seen) = (testing::db(), testing::complete(UID));
+        let slice = seen.rw.as_ref().map(|s| s.child.seen.clone()).unwrap();
+        seen.strays = vec![("orders-rw-x7k2p".into(), slice)];
+        let plan = decide(&db, &seen, &testing::settings(), testing::now());
+        let doomed: Vec<_> = plan
+            .delete
+            .iter()
+            .map(|d| (d.resource.kind.as_str(), d.name.as_str()))
+            .collect();
+        assert_eq!(doomed, [("EndpointSlice", "orders-rw-x7k2p")]);
+        assert!(plan.events.iter().any(|e| e.reason == "StraySlice" && e.warning));
+    }
+
+    #[test]
     fn services_are_there_before_the_credentials_so_that_the_pods_can_meet() {
         let waiting = Observed {
             credentials: Some(Err("the Secret".into())),
@@ -234,6 +267,7 @@ mod tests {
                 r: child(2),
                 connection: child(3),
                 app: child(4),
+                strays: Vec::new(),
                 credentials: known.then(|| Ok(testing::credentials())),
             };
             let (one, two) = (plan(&db, &seen), plan(&db, &seen));

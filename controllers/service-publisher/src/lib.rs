@@ -13,6 +13,7 @@ mod testing;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::ApiResource;
 use sampledb_shared::api::SampleDb;
 use sampledb_shared::api::ownership::{SERVICE_PUBLISHER, Writer};
@@ -39,6 +40,7 @@ impl Controller for ServicePublisher {
         vec![
             ApiResource::erase::<Service>(&()),
             ApiResource::erase::<ConfigMap>(&()),
+            ApiResource::erase::<EndpointSlice>(&()),
         ]
     }
 

@@ -5,10 +5,15 @@ use std::collections::BTreeMap;
 use futures::try_join;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::ListParams;
 use kube::{Resource, ResourceExt};
 use sampledb_shared::api::SampleDb;
 use sampledb_shared::domain::names;
 use sampledb_shared::runtime::{Error, ErrorClass, Reader, Seen, Sensitive};
+
+/// Kubernetes' label of the Service that a slice belongs to.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 /// What one look at the cluster found.
 #[derive(Debug, Default)]
@@ -23,6 +28,8 @@ pub struct Observed {
     pub connection: Option<Child>,
     /// The Secret `<name>-app`.
     pub app: Option<Child>,
+    /// The EndpointSlices of the Service `<name>-rw` beside the agents' own, by name: somebody leads clients elsewhere.
+    pub strays: Vec<(String, Seen)>,
     /// What the connection is made from; `Err`: what it waits for, for a person.
     pub credentials: Option<Result<Credentials, String>>,
 }
@@ -119,7 +126,8 @@ pub async fn observe(db: &SampleDb, cluster: &Reader) -> Result<Observed, Error>
     let services = [names::rw(&name), names::pods(&name), names::r(&name)];
     let config_maps = [names::connection(&name), names::trust(&name)];
     let secrets = [names::owner_secret(&name), names::app_secret(&name)];
-    let (rw, pods, r, connection, trust, owner, app) = try_join!(
+    let slices = ListParams::default().labels(&format!("{SERVICE_NAME}={}", services[0]));
+    let (rw, pods, r, connection, trust, owner, app, slices) = try_join!(
         cluster.get::<Service>(&services[0]),
         cluster.get::<Service>(&services[1]),
         cluster.get::<Service>(&services[2]),
@@ -127,6 +135,7 @@ pub async fn observe(db: &SampleDb, cluster: &Reader) -> Result<Observed, Error>
         cluster.get::<ConfigMap>(&config_maps[1]),
         secret(cluster, &secrets[0]),
         secret(cluster, &secrets[1]),
+        cluster.list::<EndpointSlice>(&slices),
     )?;
     Ok(Observed {
         rw: rw.map(|s| ServiceView::of(&s, db)),
@@ -137,6 +146,11 @@ pub async fn observe(db: &SampleDb, cluster: &Reader) -> Result<Observed, Error>
             .as_ref()
             .and_then(|a| a.as_ref().ok())
             .map(|s| Child::of(s, db)),
+        strays: slices
+            .iter()
+            .filter(|slice| slice.name_any() != services[0])
+            .map(|slice| (slice.name_any(), Seen::of(slice)))
+            .collect(),
         credentials: Some(credentials(
             db,
             owner,

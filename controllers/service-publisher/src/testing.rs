@@ -96,6 +96,7 @@ pub fn complete(made_for: &str) -> Observed {
         r: None,
         connection: Some(child(made_for)),
         app: Some(child(made_for)),
+        strays: Vec::new(),
         credentials: Some(Ok(credentials())),
     }
 }
