@@ -30,9 +30,14 @@ pub struct NewDatabase {
     /// Whether every page carries a checksum, so that a damaged one is noticed. Default: true. Immutable.
     #[serde(default = "yes")]
     pub data_checksums: bool,
-    /// The encoding of the databases. Default: UTF8. Immutable.
+    /// The encoding of the databases: one of PostgreSQL's names of server encodings, which must fit the locale. Default: UTF8. Immutable.
     #[serde(default = "utf8")]
-    #[schemars(length(min = 1, max = 32), regex(pattern = r"^[A-Z0-9_]+$"))]
+    #[schemars(
+        length(min = 1, max = 32),
+        regex(
+            pattern = r"^(UTF8|SQL_ASCII|EUC_(CN|JP|KR|TW|JIS_2004)|ISO_8859_[5-8]|KOI8[RU]|LATIN([1-9]|10)|MULE_INTERNAL|WIN(866|874|125[0-8]))$"
+        )
+    )]
     pub encoding: String,
     /// How text is sorted and compared. Default: the provider `libc` with C.UTF-8. Immutable.
     #[serde(default)]

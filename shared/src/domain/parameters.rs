@@ -18,11 +18,13 @@ const NETWORK: &str = "how the server is reached is the suite's; see spec.servic
 const REPLICATION: &str = "replication is the election's";
 const PROGRAM: &str = "it runs a program or loads code inside the server";
 const TLS: &str = "certificates and TLS are the suite's";
+const DEBUGGING: &str = "it is for debugging PostgreSQL itself, and the suite's own sessions suffer too";
 const DURABILITY: &str = "an acknowledged transaction could be lost";
 
 /// The settings that cannot be chosen, and why. Refused at apply by a rule made from this table.
 pub const RESERVED: &[Reserved] = &[
     reserved("allow_system_table_mods", PROGRAM),
+    reserved("allow_in_place_tablespaces", FILES),
     reserved("archive_cleanup_command", PROGRAM),
     reserved("archive_command", "archiving is the backup-scheduler's"),
     reserved("archive_library", "archiving is the backup-scheduler's"),
@@ -38,6 +40,7 @@ pub const RESERVED: &[Reserved] = &[
     reserved("db_user_namespace", NETWORK),
     reserved("dynamic_library_path", PROGRAM),
     reserved("event_source", FILES),
+    reserved("exit_on_error", DEBUGGING),
     reserved("external_pid_file", FILES),
     reserved("extension_control_path", PROGRAM),
     reserved("fsync", DURABILITY),
@@ -47,6 +50,7 @@ pub const RESERVED: &[Reserved] = &[
     reserved("ident_file", FILES),
     reserved("ignore_checksum_failure", DURABILITY),
     reserved("ignore_invalid_pages", DURABILITY),
+    reserved("ignore_system_indexes", DEBUGGING),
     reserved("include", FILES),
     reserved("include_dir", FILES),
     reserved("include_if_exists", FILES),
@@ -57,8 +61,11 @@ pub const RESERVED: &[Reserved] = &[
     reserved("log_directory", "logs go to the container's output"),
     reserved("log_filename", "logs go to the container's output"),
     reserved("logging_collector", "logs go to the container's output"),
+    reserved("oauth_validator_libraries", PROGRAM),
     reserved("password_encryption", "passwords are SCRAM-SHA-256"),
     reserved("port", NETWORK),
+    reserved("post_auth_delay", DEBUGGING),
+    reserved("pre_auth_delay", DEBUGGING),
     reserved("primary_conninfo", REPLICATION),
     reserved("primary_slot_name", REPLICATION),
     reserved("promote_trigger_file", REPLICATION),
@@ -74,6 +81,8 @@ pub const RESERVED: &[Reserved] = &[
     reserved("recovery_target_xid", REPLICATION),
     reserved("restart_after_crash", "the runner restarts the server"),
     reserved("restore_command", PROGRAM),
+    reserved("send_abort_for_crash", DEBUGGING),
+    reserved("send_abort_for_kill", DEBUGGING),
     reserved("session_preload_libraries", PROGRAM),
     reserved("shared_preload_libraries", PROGRAM),
     reserved("ssl", TLS),
