@@ -71,6 +71,7 @@ pub fn is_about_configuration(error: &str) -> bool {
     [
         "parameter",
         "configuration file",
+        "shared memory",
         "postgresql.conf",
         "pg_hba.conf",
         "pg_ident.conf",

@@ -97,10 +97,7 @@ impl Database {
             resource_version: row.metadata.resource_version.unwrap_or_default(),
             generation: row.metadata.generation.unwrap_or_default(),
             paused: row.spec.paused,
-            restarted_at: row
-                .metadata
-                .annotations
-                .and_then(|mut a| a.remove(labels::RESTARTED_AT)),
+            restarted_at: labels::restart_wish(row.metadata.annotations.as_ref()),
             new: row.spec.bootstrap.new,
             register: row
                 .status

@@ -7,7 +7,7 @@ use crate::control::Establish;
 
 /// Options of each session: nothing that a database's owner defined is called, no statement (a verifier is in one)
 /// is logged, and nothing waits for ever.
-pub const SESSION: &str = "-c search_path=pg_catalog -c client_min_messages=error -c log_statement=none \
+pub const SESSION: &str = "-c search_path=pg_catalog -c default_transaction_read_only=off -c client_min_messages=error -c log_statement=none \
     -c log_min_duration_statement=-1 -c log_min_error_statement=panic -c log_duration=off \
     -c statement_timeout=30s -c lock_timeout=10s";
 

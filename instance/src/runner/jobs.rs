@@ -126,13 +126,18 @@ impl Runner {
             What::Access { before } => {
                 if succeeded && output.is_empty() {
                     self.reload()
-                } else {
+                } else if succeeded {
                     self.put_back(before);
-                    Err(if succeeded {
-                        output
-                    } else {
-                        format!("the access files could not be checked: {}", said(&output, status))
-                    })
+                    Err(output)
+                } else {
+                    // Not a refusal: nobody can log in, perhaps because of what this configuration corrects. A file
+                    // that PostgreSQL cannot read it leaves aside at a reload.
+                    let why = said(&output, status);
+                    self.log.say(
+                        Level::Warn,
+                        &format!("the access files are taken unchecked: {why}"),
+                    );
+                    self.reload()
                 }
             }
         };
@@ -142,7 +147,9 @@ impl Runner {
 
     fn initdb_ended(&mut self, succeeded: bool, output: &str, status: WaitStatus) -> Result<(), String> {
         if !succeeded {
-            let text = said(output, status);
+            // What initdb says before its error is about how well it goes.
+            let error = output.find("initdb: error").unwrap_or(0);
+            let text = said(&output[error..], status);
             self.log.say(Level::Warn, &format!("initdb failed: {text}"));
             return Err(text);
         }

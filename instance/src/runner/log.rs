@@ -64,7 +64,8 @@ impl Tail {
             if self.lines.len() == LINES {
                 self.lines.pop_front();
             }
-            self.lines.push_back(line.chars().take(LINE).collect());
+            self.lines
+                .push_back(words(line, severity).chars().take(LINE).collect());
         }
     }
 
@@ -76,6 +77,17 @@ impl Tail {
             .collect::<Vec<_>>()
             .join("\n")
     }
+}
+
+/// A line from its severity on: the time and the process number before it would make the same failure a new one at
+/// every try.
+fn words<'a>(line: &'a str, severity: Option<&str>) -> &'a str {
+    let begins = severity
+        .into_iter()
+        .chain(["DETAIL:  ", "HINT:  "])
+        .filter_map(|word| line.find(word))
+        .min();
+    &line[begins.unwrap_or(0)..]
 }
 
 /// How much a line of the runner's own matters.
@@ -197,13 +209,21 @@ mod tests {
 
     #[test]
     fn why_postgres_ended_is_in_the_report() {
+        let prefix = "2025-12-01 10:00:00 UTC [9] ";
         let lines = [
-            "2025-12-01 10:00:00 UTC [9] LOG:  starting PostgreSQL 15",
-            "2025-12-01 10:00:00 UTC [9] FATAL:  could not map anonymous shared memory: Cannot allocate memory",
-            "2025-12-01 10:00:00 UTC [9] HINT:  This error usually means …",
+            "LOG:  starting PostgreSQL 15",
+            "FATAL:  could not map anonymous shared memory: Cannot allocate memory",
+            "HINT:  This error usually means …",
             "postgres: error while loading shared libraries: libx.so",
         ];
         assert_eq!(tail(&lines), lines.join("\n"));
+        let logged = lines.map(|line| format!("{prefix}{line}"));
+        let logged = [&*logged[0], &*logged[1], &*logged[2], lines[3]];
+        assert_eq!(
+            tail(&logged),
+            lines.join("\n"),
+            "the same failure has the same words at every try"
+        );
     }
 
     #[test]

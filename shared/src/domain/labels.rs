@@ -63,6 +63,14 @@ pub fn child(name: &str, component: Component, manager: &str) -> BTreeMap<String
     .into()
 }
 
+/// Which restart of PostgreSQL a SampleDB's annotations ask for, as it stands in `status.instances[].restartedAt` once
+/// it was done: a longer wish is cut to what fits there.
+pub fn restart_wish(annotations: Option<&BTreeMap<String, String>>) -> Option<String> {
+    annotations?
+        .get(RESTARTED_AT)
+        .map(|wish| super::conditions::truncated(wish, 128))
+}
+
 /// The labels that select the database's pods.
 pub fn pod_selector(name: &str) -> BTreeMap<String, String> {
     [(NAME, name), (COMPONENT, Component::Database.as_str())]

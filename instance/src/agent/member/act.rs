@@ -72,17 +72,9 @@ impl Loop {
 
     fn refuse(&mut self, refusal: &Refusal) {
         let message = refusal.message(&self.settings().uid, &self.claim_name);
-        let before = self
-            .instance
-            .as_ref()
-            .and_then(|i| i.last_error.as_ref().map(|e| e.message.clone()));
-        self.fail(refusal.reason(), &message);
+        let is_new = self.fail(refusal.reason(), &message);
         self.down();
-        let after = self
-            .instance
-            .as_ref()
-            .and_then(|i| i.last_error.as_ref().map(|e| e.message.clone()));
-        if before != after {
+        if is_new {
             tracing::error!(reason = ?refusal.reason(), why = message, "nothing is done to the volume");
             self.parts.notes.say(Fact::Refused, &message);
         }
@@ -150,7 +142,9 @@ impl Loop {
             Err(error) => {
                 self.fail(
                     InstanceErrorReason::InitFailed,
-                    &format!("initdb failed: {error}"),
+                    &format!(
+                        "initdb failed: {error}; spec.bootstrap.new cannot be changed: delete this SampleDB and its claims, and make it anew with other values"
+                    ),
                 );
                 tracing::error!(%error, "initdb failed");
                 self.session.hold_until = self.backoff.failed(clock::boot_ms());
@@ -214,8 +208,13 @@ impl Loop {
                 let text = error.to_string();
                 if takes_wanted && is_about_configuration(&text) {
                     self.reject(&hash, &text);
+                    if let Some(instance) = &mut self.instance {
+                        instance.last_error = None;
+                    }
+                    self.hold_off();
+                } else {
+                    self.start_failed(&text);
                 }
-                self.start_failed(&text);
                 Some(self.session.hold_until)
             }
         }
@@ -230,16 +229,17 @@ impl Loop {
         self.parts
             .notes
             .say(Fact::StartFailed, &format!("PostgreSQL does not start: {error}"));
+        self.hold_off();
+    }
+
+    /// Nothing runs, and the next start waits.
+    fn hold_off(&mut self) {
         self.down();
         self.session.hold_until = self.backoff.failed(clock::boot_ms());
     }
 
     pub(super) fn reject(&mut self, hash: &str, error: &str) {
-        tracing::warn!(
-            hash,
-            error,
-            "PostgreSQL refused the configuration; the one before stays"
-        );
+        tracing::warn!(hash, error, "PostgreSQL refused the configuration");
         if let Some(instance) = &mut self.instance {
             instance.rejected_hash = Some(hash.to_owned());
             instance.parameter_errors = lines(error);
@@ -273,12 +273,11 @@ impl Loop {
                 None
             }
             Err(error) => {
-                tracing::warn!(%error, "the roles could not be made");
-                self.fail(
-                    InstanceErrorReason::StartFailed,
-                    &format!("the roles could not be made: {error}"),
-                );
-                Some(clock::boot_ms() + AGAIN_MS)
+                let why = format!("the roles could not be made: {error}");
+                if self.fail(InstanceErrorReason::StartFailed, &why) {
+                    tracing::warn!("{why}");
+                }
+                self.mend().await
             }
         }
     }
@@ -292,12 +291,11 @@ impl Loop {
                 None
             }
             Err(error) => {
-                tracing::warn!(%error, term, "the opening could not be committed");
-                self.fail(
-                    InstanceErrorReason::StartFailed,
-                    &format!("the database takes no write: {error}"),
-                );
-                Some(clock::boot_ms() + AGAIN_MS)
+                let why = format!("the database takes no write: {error}");
+                if self.fail(InstanceErrorReason::StartFailed, &why) {
+                    tracing::warn!(term, "{why}");
+                }
+                self.mend().await
             }
         }
     }

@@ -23,12 +23,13 @@ impl Loop {
         self.left = true;
         // What ends now was asked to.
         self.ran = false;
+        // Also after a restart of the agent alone, which has published nothing itself.
+        self.stand(Standing::Stopped);
         let Some(term) = self.session.published.take() else {
             return;
         };
         let lead = Lead { term, filled: false };
         self.parts.routing.lead(lead);
-        self.stand(Standing::Stopped);
         if !self.parts.routing.led(lead, FAREWELL).await {
             tracing::warn!("clients could not be led away within a second");
         }

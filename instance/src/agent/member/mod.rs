@@ -208,13 +208,18 @@ impl Loop {
         });
     }
 
-    fn fail(&mut self, reason: InstanceErrorReason, message: &str) {
-        if let Some(instance) = &mut self.instance {
-            instance.last_error = Some(InstanceError {
-                reason,
-                message: truncated(message, 2048),
-            });
-        }
+    /// Says what keeps the instance from running; `true` when that is something new.
+    fn fail(&mut self, reason: InstanceErrorReason, message: &str) -> bool {
+        let Some(instance) = &mut self.instance else {
+            return false;
+        };
+        let error = Some(InstanceError {
+            reason,
+            message: truncated(message, 2048),
+        });
+        let is_new = instance.last_error != error;
+        instance.last_error = error;
+        is_new
     }
 
     /// Waits until something changes, `due` has come, or the next tick.

@@ -14,6 +14,8 @@ const READ_MS: u64 = 300;
 const SETTINGS_MS: u64 = 30_000;
 /// A failed step is tried again after this time.
 const AGAIN_MS: u64 = 10_000;
+/// What keeps a running database from being opened is tried again after this time.
+const MEND_MS: u64 = 1000;
 
 impl Loop {
     /// One step. Returns when to look again at the latest, or `None` for at once.
@@ -26,20 +28,7 @@ impl Loop {
         if now < self.upkeep_due {
             return Some(self.upkeep_due.min(self.settings_due));
         }
-        let database = self.database.as_ref();
-        let instance = self.instance.as_ref();
-        let inputs = Inputs {
-            wanted: self.configuration.as_ref(),
-            in_force: state.config_hash.as_deref(),
-            rejected: instance.and_then(|i| i.rejected_hash.as_deref()),
-            // Before the SampleDB and the own entry were seen nobody knows which restart was done.
-            restart_wanted: instance.and(database).and_then(|d| d.restarted_at.as_deref()),
-            restart_done: instance.and_then(|i| i.restarted_at.as_deref()),
-            certificates_changed: state.certificates_changed,
-            owner_changed: self.owner.is_some() && self.owner != self.established,
-            paused: database.is_some_and(|d| d.paused),
-        };
-        match step(&inputs) {
+        match self.step(state) {
             Step::Nothing => Some(self.settings_due),
             Step::Reload => self.reload().await,
             Step::Establish => self.establish(false).await,
@@ -53,6 +42,32 @@ impl Loop {
             }
             Step::Restart => self.restart().await,
         }
+    }
+
+    /// PostgreSQL runs and cannot be opened: what a person corrects meanwhile is taken, for it may be the reason.
+    pub(super) async fn mend(&mut self) -> Option<u64> {
+        let state = self.states.borrow().clone();
+        match state.map(|state| self.step(&state)) {
+            Some(Step::Configure) => self.configure().await,
+            Some(Step::Restart) => self.restart().await,
+            _ => Some(clock::boot_ms() + MEND_MS),
+        }
+    }
+
+    fn step(&self, state: &State) -> Step {
+        let database = self.database.as_ref();
+        let instance = self.instance.as_ref();
+        step(&Inputs {
+            wanted: self.configuration.as_ref(),
+            in_force: state.config_hash.as_deref(),
+            rejected: instance.and_then(|i| i.rejected_hash.as_deref()),
+            // Before the SampleDB and the own entry were seen nobody knows which restart was done.
+            restart_wanted: instance.and(database).and_then(|d| d.restarted_at.as_deref()),
+            restart_done: instance.and_then(|i| i.restarted_at.as_deref()),
+            certificates_changed: state.certificates_changed,
+            owner_changed: self.owner.is_some() && self.owner != self.established,
+            paused: database.is_some_and(|d| d.paused),
+        })
     }
 
     async fn read_settings(&mut self) {
