@@ -13,6 +13,7 @@ use crate::assessment::Assessment;
 use crate::build::{
     claim, config_map, job, pod_disruption_budget, role, secret, service_account, stateful_set,
 };
+use crate::credentials::Why;
 use crate::initial::Initial;
 use crate::observe::Observed;
 use crate::quantity;
@@ -109,19 +110,22 @@ fn credentials(assessment: &Assessment<'_>, draft: &mut Draft<'_>) {
         let built = secret::secret(target, name.clone(), type_, data, draft.version(&name));
         draft.apply(&built);
     }
+    if material.minted.is_empty() {
+        return;
+    }
+    // A new database lacks everything, which is nothing to explain.
+    let status = assessment.input.target.db.status.as_ref();
+    let is_new = status.is_none_or(|s| s.provisioning.is_none());
     let minted: Vec<_> = material
         .minted
         .iter()
-        .map(|m| format!("{} ({})", m.secret, m.why.as_str()))
+        .map(|m| match m.why {
+            Why::Missing if is_new => m.secret.clone(),
+            why => format!("{} ({})", m.secret, why.as_str()),
+        })
         .collect();
-    if !minted.is_empty() {
-        draft.note(
-            false,
-            "CredentialsIssued",
-            "Issue",
-            format!("made anew: {}", minted.join(", ")),
-        );
-    }
+    let message = format!("passwords and certificates were issued: {}", minted.join(", "));
+    draft.note(false, "CredentialsIssued", "Issue", message);
 }
 
 fn configuration(assessment: &Assessment<'_>, draft: &mut Draft<'_>) {

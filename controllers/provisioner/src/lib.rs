@@ -84,7 +84,7 @@ impl Controller for Provisioner {
     }
 
     async fn observe(&self, db: &SampleDb, cluster: &Reader) -> Result<Observed, Error> {
-        observe::observe(db, cluster, &self.settings).await
+        Box::pin(observe::observe(db, cluster, &self.settings)).await
     }
 
     fn decide(&self, db: &SampleDb, seen: &Observed, _now: Timestamp) -> Plan {

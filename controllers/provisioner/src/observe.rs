@@ -52,8 +52,8 @@ pub struct Observed {
     pub material: Material,
 }
 
-/// A pass reads no older refusal of a pod than this: the StatefulSet's controller repeats itself more often.
-const REFUSAL_MAX_AGE: jiff::SignedDuration = jiff::SignedDuration::from_mins(20);
+/// A pass reads no older words than this: whoever cannot go on repeats itself more often.
+const WORDS_MAX_AGE: jiff::SignedDuration = jiff::SignedDuration::from_mins(20);
 
 /// Looks.
 pub async fn observe(db: &SampleDb, cluster: &Reader, settings: &Settings) -> Result<Observed, Error> {
@@ -117,17 +117,30 @@ pub async fn observe(db: &SampleDb, cluster: &Reader, settings: &Settings) -> Re
         .as_ref()
         .is_some_and(|s| (database_pods.len() as i32) < s.replicas);
     let pod_refusal = if missing {
-        refusal(&target, set.as_ref().and_then(ResourceExt::uid), cluster).await?
+        match set.as_ref().and_then(ResourceExt::uid) {
+            Some(uid) => words(cluster, "StatefulSet", &uid, "FailedCreate").await?,
+            None => None,
+        }
     } else {
         None
     };
+    let mut claims: BTreeMap<_, _> = claims.iter().map(|c| (c.name_any(), ClaimView::of(c))).collect();
+    for claim in claims.values_mut().filter(|c| c.capacity.is_none()) {
+        claim.not_provisioned = words(
+            cluster,
+            "PersistentVolumeClaim",
+            &claim.found.seen.uid,
+            "ProvisioningFailed",
+        )
+        .await?;
+    }
     let material = settle(&target, &secrets, &config_maps, cluster, settings)?;
 
     Ok(Observed {
         release_namespace: cluster.release_namespace().to_owned(),
         publisher_seen: cluster.is_seen(SERVICE_PUBLISHER.manager),
         children,
-        claims: claims.iter().map(|c| (c.name_any(), ClaimView::of(c))).collect(),
+        claims,
         stateful_set,
         pods: database_pods,
         pod_refusal,
@@ -237,19 +250,11 @@ async fn initial_sql(target: &Target<'_>, cluster: &Reader) -> Result<Option<Res
     Ok(Some(Ok(plan::hash(&serde_json::json!(texts)))))
 }
 
-/// The newest words with which a pod of the StatefulSet was refused.
-async fn refusal(
-    target: &Target<'_>,
-    uid: Option<String>,
-    cluster: &Reader,
-) -> Result<Option<String>, Error> {
-    let Some(uid) = uid else { return Ok(None) };
-    let about = format!(
-        "involvedObject.kind=StatefulSet,involvedObject.name={},involvedObject.uid={uid}",
-        target.name
-    );
+/// The newest words that Kubernetes said about an object for a reason.
+async fn words(cluster: &Reader, kind: &str, uid: &str, reason: &str) -> Result<Option<String>, Error> {
+    let about = format!("involvedObject.kind={kind},involvedObject.uid={uid},reason={reason}");
     let events = cluster
-        .list::<Event>(&ListParams::default().fields(&format!("{about},reason=FailedCreate")))
+        .list::<Event>(&ListParams::default().fields(&about))
         .await?;
     let time = |event: &Event| {
         let last = event
@@ -259,7 +264,7 @@ async fn refusal(
             .or(event.event_time.as_ref());
         last.map(|t| t.0).or(event.last_timestamp.as_ref().map(|t| t.0))
     };
-    let recent = cluster.now() - REFUSAL_MAX_AGE;
+    let recent = cluster.now() - WORDS_MAX_AGE;
     let newest = events
         .iter()
         .filter(|e| time(e).is_none_or(|t| t > recent))

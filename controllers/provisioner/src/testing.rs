@@ -133,6 +133,7 @@ pub fn claim(uid: &str, made_for: Option<&str>, size: &str) -> ClaimView {
         storage_class: Some("default".into()),
         volume_mode: Some("Filesystem".into()),
         growth_error: None,
+        not_provisioned: None,
     }
 }
 

@@ -72,6 +72,8 @@ pub struct ClaimView {
     pub volume_mode: Option<String>,
     /// Why it does not grow, in the storage driver's words.
     pub growth_error: Option<String>,
+    /// Why there is no volume yet, in the words of who should make it; see [`crate::observe`].
+    pub not_provisioned: Option<String>,
 }
 
 impl ClaimView {
@@ -98,6 +100,7 @@ impl ClaimView {
             storage_class: spec.storage_class_name,
             volume_mode: spec.volume_mode,
             growth_error,
+            not_provisioned: None,
         }
     }
 }

@@ -62,10 +62,11 @@ impl Finding {
         }
     }
 
-    /// The condition to write: the transition time of `before` is kept while the status is the same.
+    /// The condition to write: the transition time of `before` is kept while the status is the same, unless it is that
+    /// of the schema's default ([`super::crd::NEVER`]).
     pub fn condition(&self, before: &[Condition], generation: i64, now: Timestamp) -> Condition {
         let kept = find(before, self.type_)
-            .filter(|c| c.status == self.status.as_str())
+            .filter(|c| c.status == self.status.as_str() && c.last_transition_time.0 != Timestamp::UNIX_EPOCH)
             .map(|c| c.last_transition_time.clone());
         Condition {
             type_: self.type_.as_str().into(),

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::ByteString;
 
-pub use settle::{Material, Minted, Read, Wanted, settle};
+pub use settle::{Material, Minted, Read, Wanted, Why, settle};
 
 /// The content of a Secret. It has no `Debug` and is never logged.
 #[derive(Clone, PartialEq, Eq, Default)]

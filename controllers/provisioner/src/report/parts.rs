@@ -10,6 +10,9 @@ use crate::initial::Initial;
 use crate::quantity;
 use crate::volumes::{self, Fate};
 
+/// The reason while a volume cannot be made.
+pub const NOT_PROVISIONED: &str = "NotProvisioned";
+
 /// The parts.
 pub struct Parts {
     pub available: Finding,
@@ -24,7 +27,7 @@ pub fn available(scene: &Scene<'_>) -> Finding {
     let finding =
         |is: bool, reason, message: String| Finding::new(ConditionType::Available, is, reason, message);
     let election = scene.status_before().and_then(|s| s.election.as_ref());
-    if scene.db.spec.instances == 0 {
+    if scene.db.spec.instances == 0 && scene.is_hibernated() {
         return finding(false, "Hibernated", "spec.instances is 0: nothing runs".into());
     }
     let open = election.filter(|e| e.phase == ElectionPhase::Open);
@@ -156,6 +159,16 @@ pub fn storage(scene: &Scene<'_>) -> Finding {
         .keys()
         .filter(|n| scene.seen.claims.get(*n).is_none_or(|c| c.capacity.is_none()))
         .collect();
+    let not_provisioned =
+        claims().find_map(|(name, claim)| Some((name, claim, claim.not_provisioned.as_ref()?)));
+    if let Some((name, claim, words)) = not_provisioned {
+        let class = claim
+            .storage_class
+            .as_deref()
+            .unwrap_or("none, and the cluster has no default");
+        let message = format!("the claim {name} (StorageClass {class}) gets no volume: {words}");
+        return finding(false, NOT_PROVISIONED, message);
+    }
     if !unbound.is_empty() {
         let names = unbound.into_iter().cloned().collect::<Vec<_>>().join(", ");
         return finding(false, "NotBound", format!("waits for the volumes of {names}"));

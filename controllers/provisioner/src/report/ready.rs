@@ -1,13 +1,13 @@
 //! The conditions that speak of the whole, as kstatus reads them: Ready, Reconciling, Stalled.
 
 use sampledb_shared::api::conditions::ConditionType;
-use sampledb_shared::api::instances::InstanceErrorReason;
+use sampledb_shared::api::instances::{Instance, InstanceErrorReason, StorageState};
 use sampledb_shared::domain::conditions::{self, Finding, Status};
 use sampledb_shared::domain::{labels, names};
 use sampledb_shared::runtime::ErrorClass;
 
 use super::Scene;
-use super::parts::{Parts, growing};
+use super::parts::{self, Parts, growing};
 use crate::initial::Initial;
 use crate::rules::Kind;
 
@@ -29,6 +29,14 @@ pub fn stalled(scene: &Scene<'_>) -> Finding {
             format!("{} {}: {}", refusal.kind, refusal.name, refusal.message),
         );
     }
+    let is_full = |i: &&Instance| i.storage == StorageState::Full && i.last_error.is_some();
+    if let Some(instance) = scene.instances().find(is_full) {
+        let message = format!(
+            "the volume of {} is full, and PostgreSQL does not run: grow spec.storage",
+            instance.name
+        );
+        return stalled("VolumeFull", message);
+    }
     if let Some((instance, error)) = scene.instances().find_map(|i| Some((i, i.last_error.as_ref()?))) {
         let reason = match error.reason {
             InstanceErrorReason::VolumeLost => "VolumeLost",
@@ -45,12 +53,22 @@ pub fn stalled(scene: &Scene<'_>) -> Finding {
         .find(|i| i.rejected_hash.as_ref() == Some(wanted))
     {
         let errors = instance.parameter_errors.join("; ");
-        let message =
-            format!("PostgreSQL refused the configuration, and the one before stays in force: {errors}");
+        // What was refused at a start may stand in the data directory, but is in force nowhere.
+        let before = instance.config_hash.as_ref().filter(|hash| *hash != wanted);
+        let follows = match before {
+            Some(_) => "the one before stays in force",
+            None => "it does not start with it; correct spec.postgres.parameters",
+        };
+        let message = format!("PostgreSQL refused the configuration, and {follows}: {errors}");
         return stalled("ParameterRejected", message);
     }
+    if let Some(condition) = unpublished(scene) {
+        return condition;
+    }
     if let Initial::Failed(_, error, _) = &scene.assessment.initial {
-        return stalled("InitFailed", format!("the initial SQL failed: {error}"));
+        let message =
+            format!("the initial SQL failed: {error}; correct it in its ConfigMap, and it is run again");
+        return stalled("InitFailed", message);
     }
     if let Some(words) = &scene.seen.pod_refusal {
         return stalled("PodRefused", format!("a pod cannot be made: {words}"));
@@ -63,11 +81,25 @@ pub fn stalled(scene: &Scene<'_>) -> Finding {
     )
 }
 
+/// What the service-publisher cannot do without a person: a name that is taken, an object that was refused.
+fn unpublished(scene: &Scene<'_>) -> Option<Finding> {
+    let published = conditions::find(scene.conditions(), ConditionType::Published)?;
+    let reason = ["NameCollision", "Refused"]
+        .into_iter()
+        .find(|reason| *reason == published.reason)?;
+    let message = published.message.clone();
+    (published.status == "False").then(|| Finding::new(ConditionType::Stalled, true, reason, message))
+}
+
 /// Whether everything is as the spec wants it.
 pub fn ready(scene: &Scene<'_>, parts: &Parts, stalled: &Finding) -> Finding {
     let finding =
         |status: Status, reason, message: String| Finding::new(ConditionType::Ready, status, reason, message);
     let (reason, message) = match missing(scene, parts, stalled) {
+        Some((status, _, message)) if scene.assessment.obstacle(Kind::Paused).is_some() => {
+            let message = format!("spec.paused is true, and nothing is changed until it is false: {message}");
+            return finding(status, "Paused", message);
+        }
         Some((status, reason, message)) => return finding(status, reason, message),
         None if scene.db.spec.instances == 0 => (
             "Hibernated",
@@ -122,6 +154,10 @@ fn missing(scene: &Scene<'_>, parts: &Parts, stalled: &Finding) -> Option<(Statu
             return no("Hibernating", "waits until the pods have ended".into());
         }
         return failing(&parts.certificates);
+    }
+    // A pod whose volume cannot be made says only that it waits for it.
+    if parts.storage.reason == parts::NOT_PROVISIONED {
+        return failing(&parts.storage);
     }
     if let Some(message) = pods(scene) {
         return no("PodsNotReady", message);
@@ -220,15 +256,10 @@ fn unconfigured(scene: &Scene<'_>) -> Option<String> {
 
 /// The first instance that has not carried out the user's wish for a restart.
 fn restarting(scene: &Scene<'_>) -> Option<String> {
-    let asked = scene
-        .db
-        .metadata
-        .annotations
-        .as_ref()?
-        .get(labels::RESTARTED_AT)?;
+    let asked = labels::restart_wish(scene.db.metadata.annotations.as_ref())?;
     scene
         .instances()
-        .find(|i| i.restarted_at.as_ref() != Some(asked))
+        .find(|i| i.restarted_at.as_ref() != Some(&asked))
         .map(|i| i.name.clone())
 }
 

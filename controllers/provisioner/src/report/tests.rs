@@ -165,6 +165,63 @@ fn a_value_that_postgresql_refuses_is_told_in_its_words() {
 }
 
 #[test]
+fn a_value_refused_at_the_first_start_is_not_said_to_leave_another_in_force() {
+    let (_, report) = scene(|db, _, _| {
+        let hash = crate::build::config_map::Configuration::of(&crate::build::Target::of(db)).hash;
+        let instance = &mut status(db).instances[0];
+        instance.config_hash = None;
+        instance.rejected_hash = Some(hash);
+        instance.parameter_errors = vec!["unrecognized configuration parameter \"foo\"".into()];
+    });
+    is(&report, "Stalled", "True", "ParameterRejected");
+    let message = condition(&report, "Stalled").2;
+    assert!(
+        message.contains("correct spec.postgres.parameters") && !message.contains("in force"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_volume_that_is_not_made_is_told_before_the_pod_that_waits_for_it() {
+    let (_, report) = scene(|_, seen, _| {
+        seen.pods[0].ready = false;
+        let claim = seen.claims.get_mut("data-orders-0").unwrap();
+        claim.capacity = None;
+        claim.storage_class = Some("nope".into());
+        claim.not_provisioned = Some("storageclass.storage.k8s.io \"nope\" not found".into());
+    });
+    is(&report, "Ready", "False", "NotProvisioned");
+    let message = condition(&report, "StorageHealthy").2;
+    assert!(
+        message.contains("data-orders-0 (StorageClass nope)") && message.contains("not found"),
+        "{message}"
+    );
+}
+
+#[rstest]
+#[case::a_name_that_is_taken("NameCollision", "True")]
+#[case::an_object_that_was_refused("Refused", "True")]
+#[case::what_passes_by_itself("WaitingForCredentials", "False")]
+fn what_the_publisher_cannot_do_without_a_person_is_told_where_people_look(
+    #[case] reason: &str,
+    #[case] stalled: &str,
+) {
+    let (_, report) = scene(|db, _, _| {
+        let published = status(db).conditions.iter_mut().find(|c| c.type_ == "Published");
+        let published = published.unwrap();
+        published.status = "False".into();
+        published.reason = reason.into();
+        published.message = "the Secret orders-app is another's".into();
+    });
+    assert_eq!(condition(&report, "Stalled").0, stalled);
+    assert_eq!(condition(&report, "Ready").0, "False");
+    if stalled == "True" {
+        is(&report, "Ready", "False", reason);
+        assert!(condition(&report, "Stalled").2.contains("orders-app"));
+    }
+}
+
+#[test]
 fn an_old_refusal_says_nothing_of_a_corrected_value() {
     let (_, report) = scene(|db, _, _| status(db).instances[0].rejected_hash = Some("another".into()));
     is(&report, "Stalled", "False", "NotStalled");
