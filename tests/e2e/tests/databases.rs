@@ -193,7 +193,9 @@ fn a_parameter_that_needs_a_restart_waits_for_the_users_word() {
         }
     });
     assert_eq!(client.sql("show max_connections"), "100");
-    ns.kubectl(&["annotate", "sampledb", "orders", "sampledb.dev/restartedAt=now"]);
+    // Longer than what the status has room for.
+    let wish = format!("sampledb.dev/restartedAt={}", "now ".repeat(75));
+    ns.kubectl(&["annotate", "sampledb", "orders", &wish]);
     within(120, "max_connections", || {
         match client.try_sql("show max_connections") {
             Ok(v) if v == "77" => Ok(()),
@@ -393,20 +395,39 @@ fn what_holds_data_cannot_be_deleted_and_the_rest_comes_back() {
         "-p",
         r#"{"spec":{"publishNotReadyAddresses":false}}"#,
     ]);
+    // Whoever may edit ConfigMaps would be a superuser for good after a moment with another pg_hba.conf.
+    for (name, patch) in [
+        (
+            "orders-config",
+            r#"{"data":{"pg_hba.conf":"local all all trust"}}"#,
+        ),
+        (
+            "orders-config",
+            r#"{"metadata":{"annotations":{"sampledb.dev/config-hash":"cafe1"}}}"#,
+        ),
+        ("orders-config", r#"{"binaryData":{"other":"AAAA"}}"#),
+        ("orders-trust", r#"{"data":{"ca.crt":"another"}}"#),
+    ] {
+        let refused = ns
+            .try_kubectl(&["patch", "configmap", name, "--type=merge", "-p", patch])
+            .unwrap_err();
+        assert!(
+            refused.contains("is made from the SampleDB orders"),
+            "{name}: {refused}"
+        );
+    }
     ns.kubectl(&[
         "patch",
         "configmap",
-        "orders-config",
+        "orders-connection",
         "--type=merge",
         "-p",
-        r#"{"data":{"postgresql.conf":"broken"}}"#,
+        r#"{"data":{"host":"elsewhere"}}"#,
     ]);
     eventually("the edits are undone", || {
         let service = ns.get("service", "orders-pods").ok_or("no service")?;
-        let config = ns.get("configmap", "orders-config").ok_or("no configmap")?;
-        if service["spec"]["publishNotReadyAddresses"] == true
-            && config["data"]["postgresql.conf"] != "broken"
-        {
+        let connection = ns.get("configmap", "orders-connection").ok_or("no configmap")?;
+        if service["spec"]["publishNotReadyAddresses"] == true && connection["data"]["host"] != "elsewhere" {
             Ok(())
         } else {
             Err("still edited")
@@ -421,8 +442,22 @@ fn a_lost_volume_is_said_and_never_initialised_again() {
     let ns = Namespace::new("lost");
     let db = Database::ready(&ns, "orders", "");
     db.client().sql("create table t (id int)");
-    // What a mighty user could do: as the provisioner, whom the guard lets through.
+    // What a mighty user could do: as the provisioner, whom the guard lets through, with a right that it has not.
     let provisioner = "--as=system:serviceaccount:sampledb-system:sampledb-provisioner";
+    ns.kubectl(&[
+        "create",
+        "role",
+        "mighty",
+        "--verb=delete",
+        "--resource=persistentvolumeclaims",
+    ]);
+    ns.kubectl(&[
+        "create",
+        "rolebinding",
+        "mighty",
+        "--role=mighty",
+        "--serviceaccount=sampledb-system:sampledb-provisioner",
+    ]);
     ns.kubectl(&["delete", "pvc", "data-orders-0", "--wait=false", provisioner]);
     ns.kubectl(&["delete", "pod", "orders-0", "--wait=true"]);
     db.wait_for_reason("Stalled", "True", "VolumeLost");
