@@ -110,7 +110,8 @@ impl ClaimView {
 pub struct StatefulSetView {
     /// How many pods it wants.
     pub replicas: i32,
-    /// The templates of its claims: they cannot be changed.
+    /// The templates of its claims: they cannot be changed. Without the status that the API server adds, they are as
+    /// they were built.
     pub templates: Vec<PersistentVolumeClaim>,
     /// The revision of its pod template.
     pub revision: Option<String>,
@@ -122,7 +123,15 @@ impl StatefulSetView {
         let spec = set.spec.clone().unwrap_or_default();
         Self {
             replicas: spec.replicas.unwrap_or(1),
-            templates: spec.volume_claim_templates.unwrap_or_default(),
+            templates: spec
+                .volume_claim_templates
+                .unwrap_or_default()
+                .into_iter()
+                .map(|template| PersistentVolumeClaim {
+                    status: None,
+                    ..template
+                })
+                .collect(),
             revision: set.status.as_ref().and_then(|s| s.update_revision.clone()),
         }
     }

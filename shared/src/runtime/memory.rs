@@ -45,7 +45,7 @@ impl Memory {
     pub(crate) fn unchanged(&self, desired: &Desired, namespace: &str) -> Option<Value> {
         let seen = desired.seen.as_ref()?;
         let child = self.children.get(&key(desired))?;
-        let same = child.wanted == short(&desired.object.to_string())
+        let same = child.wanted == wanted(desired)
             && child.fingerprint == short(&seen.fingerprint)
             && *child.uid == *seen.uid;
         same.then(|| {
@@ -63,7 +63,7 @@ impl Memory {
     /// `desired` was applied, and `meta` is what the API server has since.
     pub(crate) fn applied(&mut self, desired: &Desired, meta: &ObjectMeta) {
         let child = Child {
-            wanted: short(&desired.object.to_string()),
+            wanted: wanted(desired),
             fingerprint: short(&Seen::of_meta(meta).fingerprint),
             uid: meta.uid.as_deref().unwrap_or_default().into(),
             resource_version: meta.resource_version.as_deref().unwrap_or_default().into(),
@@ -91,6 +91,15 @@ impl Memory {
             .values()
             .any(|c| *c.uid == **uid && *c.resource_version == **resource_version)
     }
+}
+
+/// What is wanted, as a number. The resourceVersion that a Secret is only written over is none of it.
+fn wanted(desired: &Desired) -> u64 {
+    let mut object = desired.object.clone();
+    if let Some(meta) = object["metadata"].as_object_mut() {
+        meta.remove("resourceVersion");
+    }
+    short(&object.to_string())
 }
 
 fn key(desired: &Desired) -> (Box<str>, Box<str>) {
@@ -137,6 +146,12 @@ mod tests {
         memory.applied(&desired("a", None), there.meta());
         let kept = memory.unchanged(&desired("a", Some(&there)), "shop").unwrap();
         assert_eq!(kept["metadata"]["resourceVersion"], "7");
+        let mut only_over = desired("a", Some(&there));
+        only_over.object["metadata"]["resourceVersion"] = "7".into();
+        assert!(
+            memory.unchanged(&only_over, "shop").is_some(),
+            "a precondition is no wish"
+        );
         assert!(
             memory.unchanged(&desired("b", Some(&there)), "shop").is_none(),
             "another wish"

@@ -14,8 +14,8 @@ use crate::views::ClaimView;
 
 /// A claim that is to be made, or that is there and is to be relabelled or to grow.
 ///
-/// What cannot change in a claim (class, access mode) is repeated as it is; the size is never less than what was
-/// asked for before.
+/// What cannot change in a claim (class, access mode) is repeated as it is, and a class that nobody chose is left to the
+/// cluster; the size is never less than what was asked for before.
 pub fn claim(
     target: &Target<'_>,
     name: &str,
@@ -25,7 +25,9 @@ pub fn claim(
     let mut spec = spec(target, volume);
     if let Some(there) = there {
         spec.access_modes = Some(there.access_modes.clone());
-        spec.storage_class_name.clone_from(&there.storage_class);
+        if spec.storage_class_name.is_some() {
+            spec.storage_class_name.clone_from(&there.storage_class);
+        }
         spec.volume_mode.clone_from(&there.volume_mode);
         if let Some(requested) = &there.requested {
             spec.resources = Some(request(quantity::larger(&volume.size, requested)));
