@@ -8,6 +8,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, SanType,
 };
+use sampledb_shared::domain::hex::hex;
 use time::OffsetDateTime;
 use x509_parser::extensions::GeneralName;
 use x509_parser::pem::Pem;
@@ -86,6 +87,8 @@ pub struct Facts {
     pub client: bool,
     /// Whether it may issue others.
     pub is_ca: bool,
+    /// The serial number, in hexadecimal.
+    pub serial: String,
     /// The certificate as DER.
     der: Vec<u8>,
     public_key: Vec<u8>,
@@ -132,6 +135,7 @@ impl Facts {
             server: usage.is_some_and(|u| u.0),
             client: usage.is_some_and(|u| u.1),
             is_ca: certificate.is_ca(),
+            serial: hex(certificate.raw_serial()),
             public_key: certificate.public_key().subject_public_key.data.to_vec(),
             der: der.to_vec(),
         })

@@ -60,8 +60,8 @@ pub struct Material {
     pub trust: String,
     /// When the CA ends.
     pub ca_not_after: Timestamp,
-    /// When the server's certificate ends.
-    pub server_not_after: Timestamp,
+    /// What the server's certificate says.
+    pub server_facts: Facts,
     /// When the first of the leaves ends.
     pub first_not_after: Timestamp,
     /// What is new, and why.
@@ -192,7 +192,7 @@ pub fn settle(read: &Read, wanted: &Wanted, now: Timestamp) -> Result<Material, 
     let trust = authority.trust(now);
     let mut first_not_after = None::<Timestamp>;
     let mut settle_leaf =
-        |there: Option<&SecretData>, leaf: Leaf, secret: String| -> Result<(SecretData, Timestamp), Error> {
+        |there: Option<&SecretData>, leaf: Leaf, secret: String| -> Result<(SecretData, Facts), Error> {
             let there = there.and_then(|data| Pair::of(data.text("tls.crt")?, data.text("tls.key")?));
             let why = reissue(there.as_ref().map(|(_, facts)| facts), &leaf, &authority, now);
             let pair = match (why, there) {
@@ -205,17 +205,18 @@ pub fn settle(read: &Read, wanted: &Wanted, now: Timestamp) -> Result<Material, 
                     certificate::leaf(&leaf, &authority.signer(now), now)?
                 }
             };
-            let not_after = Facts::of(&pair.certificate).ok_or(Error::Time(now))?.not_after;
+            let facts = Facts::of(&pair.certificate).ok_or(Error::Time(now))?;
+            let not_after = facts.not_after;
             first_not_after = Some(first_not_after.map_or(not_after, |first| first.min(not_after)));
             let data = SecretData::from([
                 ("tls.crt", pair.certificate),
                 ("tls.key", pair.key),
                 ("ca.crt", trust.clone()),
             ]);
-            Ok((data, not_after))
+            Ok((data, facts))
         };
     let name = &wanted.name;
-    let (server, server_not_after) =
+    let (server, server_facts) =
         settle_leaf(read.server.as_ref(), wanted.server(), names::server_secret(name))?;
     let (agent, _) = settle_leaf(read.agent.as_ref(), wanted.agent(), names::agent_secret(name))?;
     let (replication, _) = settle_leaf(
@@ -232,8 +233,8 @@ pub fn settle(read: &Read, wanted: &Wanted, now: Timestamp) -> Result<Material, 
         replication,
         trust,
         ca_not_after: authority.not_after(),
-        server_not_after,
-        first_not_after: first_not_after.unwrap_or(server_not_after),
+        first_not_after: first_not_after.unwrap_or(server_facts.not_after),
+        server_facts,
         minted,
     })
 }

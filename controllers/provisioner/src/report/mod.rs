@@ -115,7 +115,7 @@ impl Scene<'_> {
             init: self.assessment.initial.status(&input.target, started),
             certificates: self.has_certificates().then_some(Certificates {
                 ca_not_after: self.seen.material.ca_not_after,
-                server_not_after: self.seen.material.server_not_after,
+                server_not_after: self.seen.material.server_facts.not_after,
             }),
         }
     }

@@ -1,17 +1,22 @@
 //! The conditions that speak of one part each: Available, Initialized, StorageHealthy, CertificatesValid.
 
+use jiff::SignedDuration;
 use sampledb_shared::api::conditions::ConditionType;
 use sampledb_shared::api::election::ElectionPhase;
-use sampledb_shared::api::instances::StorageState;
+use sampledb_shared::api::instances::{Instance, StorageState};
 use sampledb_shared::domain::conditions::{self, Finding};
 
 use super::Scene;
+use crate::credentials::certificate::BACKDATED;
 use crate::initial::Initial;
 use crate::quantity;
 use crate::volumes::{self, Fate};
 
 /// The reason while a volume cannot be made.
 pub const NOT_PROVISIONED: &str = "NotProvisioned";
+
+/// A certificate reaches a pod's volume within two minutes or so, and PostgreSQL at once from there.
+const LOADED: SignedDuration = SignedDuration::from_mins(10);
 
 /// The parts.
 pub struct Parts {
@@ -213,6 +218,21 @@ pub fn certificates(scene: &Scene<'_>) -> Finding {
             "Expired",
             format!("a certificate ended at {}", material.first_not_after),
         );
+    }
+    let server = &material.server_facts;
+    let shows_another = |i: &&Instance| {
+        i.cert_serial
+            .as_ref()
+            .is_some_and(|serial| *serial != server.serial)
+    };
+    let is_late = server.not_before + BACKDATED + LOADED < scene.now && !scene.is_hibernated();
+    if let Some(instance) = scene.instances().find(shows_another).filter(|_| is_late) {
+        let message = format!(
+            "{} does not show the certificate in its Secret, which is {} minutes old or more: see the agent's log",
+            instance.name,
+            LOADED.as_mins()
+        );
+        return finding(false, "NotLoaded", message);
     }
     // No date of a leaf: the message would change with every renewal and say nothing more.
     finding(

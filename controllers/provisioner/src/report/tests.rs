@@ -181,6 +181,23 @@ fn a_value_refused_at_the_first_start_is_not_said_to_leave_another_in_force() {
     );
 }
 
+#[rstest]
+#[case::a_moment_after_the_renewal(5, "True", "Valid")]
+#[case::long_after(15, "False", "NotLoaded")]
+fn a_renewed_certificate_that_the_server_does_not_show_is_said(
+    #[case] minutes: i64,
+    #[case] is: &str,
+    #[case] reason: &str,
+) {
+    let (_, report) = scene(|db, seen, _| {
+        status(db).instances[0].cert_serial = Some("0a".into());
+        let age = jiff::SignedDuration::from_mins(minutes);
+        seen.material.server_facts.not_before =
+            testing::now() - age - crate::credentials::certificate::BACKDATED;
+    });
+    self::is(&report, "CertificatesValid", is, reason);
+}
+
 #[test]
 fn a_volume_that_is_not_made_is_told_before_the_pod_that_waits_for_it() {
     let (_, report) = scene(|_, seen, _| {
