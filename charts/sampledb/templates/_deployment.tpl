@@ -77,6 +77,8 @@ spec:
             - {name: POD_NAMESPACE, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}
             - {name: POD_UID, valueFrom: {fieldRef: {fieldPath: metadata.uid}}}
             - {name: LOG_LEVEL, value: {{ $values.logLevel | quote }}}
+            {{- /* One heap for all threads: glibc's heap a thread keeps what bursts left in each. */}}
+            - {name: MALLOC_ARENA_MAX, value: "1"}
             {{- with $values.extraEnv }}
             {{- tpl (toYaml .) $root | nindent 12 }}
             {{- end }}
