@@ -30,6 +30,15 @@ set_up() {
     PATH=$("$cluster" env | sed -nE 's/^export PATH=(.*):"\$PATH"$/\1/p'):$PATH
 }
 
+# Licences, sources and unwanted crates. Debian has no cargo-deny: it is built once, beside the cluster's programs.
+# Advisories need a database from the network: `cargo deny check advisories` asks it.
+cargo_deny() {
+    local version=0.20.2
+    local place=${XDG_CACHE_HOME:-$HOME/.cache}/sampledb/cargo-deny-$version
+    [[ -x $place/bin/cargo-deny ]] || cargo install --locked --root "$place" "cargo-deny@$version"
+    "$place/bin/cargo-deny" --locked check bans licenses sources
+}
+
 # Starts building the cluster's programs, which takes longest on a new machine, beside everything else.
 start_cluster_build() {
     [[ -n $own_cluster ]] || return 0
