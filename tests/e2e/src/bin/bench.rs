@@ -191,11 +191,11 @@ fn changes() -> Vec<String> {
     let path = format!("/apis/sampledb.dev/v1/namespaces/{}/sampledbs/{}", ns.0, db.name);
     let mut due = Instant::now();
     for n in 0..CHANGES {
-        let patch = format!(
+        let body = format!(
             r#"{{"spec":{{"postgres":{{"parameters":{{"work_mem":"{}kB"}}}}}}}}"#,
             4096 + n
         );
-        proxy.patch(&path, &patch);
+        proxy.patch(&path, &body);
         due += Duration::from_millis(50);
         sleep(due.saturating_duration_since(Instant::now()));
     }
@@ -249,13 +249,13 @@ impl Proxy {
         Self { kubectl, address }
     }
 
-    fn patch(&self, path: &str, patch: &str) {
+    fn patch(&self, path: &str, body: &str) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         write!(
             stream,
             "PATCH {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/merge-patch+json\r\n\
-             Content-Length: {}\r\nConnection: close\r\n\r\n{patch}",
-            patch.len()
+             Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
         )
         .unwrap();
         let mut answer = String::new();
@@ -286,22 +286,22 @@ fn cpu(program: &str) -> f64 {
 
 /// The folders in /proc of the processes of a program.
 fn processes(program: &str) -> Vec<PathBuf> {
-    let is = |process: &Path| {
-        let name = fs::read_to_string(process.join("comm")).unwrap_or_default();
-        let command = fs::read_to_string(process.join("cmdline")).unwrap_or_default();
+    let is = |folder: &Path| {
+        let name = fs::read_to_string(folder.join("comm")).unwrap_or_default();
+        let command = fs::read_to_string(folder.join("cmdline")).unwrap_or_default();
         name.trim().len() > 8
             && program.starts_with(name.trim())
             && command.split('\0').next().unwrap_or_default().ends_with(program)
     };
     let all = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     all.map(|entry| entry.path())
-        .filter(|process| is(process))
+        .filter(|folder| is(folder))
         .collect()
 }
 
 fn resident(program: &str) -> Vec<f64> {
-    let resident = |process: &PathBuf| {
-        let status = fs::read_to_string(process.join("status")).ok()?;
+    let resident = |folder: &PathBuf| {
+        let status = fs::read_to_string(folder.join("status")).ok()?;
         let kib = status.lines().find_map(|l| l.strip_prefix("VmRSS:"))?;
         Some(kib.trim().split(' ').next()?.parse::<f64>().ok()? / 1024.0)
     };
