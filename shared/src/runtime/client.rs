@@ -6,9 +6,9 @@
 //! - at most [`MOST_REQUESTS`] requests wait for their head at once, so that a burst does not open a connection for
 //!   each; those for Leases go first.
 //!
-//! It knows one way to the API server, that of a pod. `kube`'s own stack also reads kubeconfigs and runs login plugins:
-//! a YAML parser, a JSONPath parser and a regular-expression engine in every process (1.5 MB of code), none of which a
-//! controller ever needs; and it logs each failed request as an error of its own.
+//! It knows one way to the API server, that of a pod. `kube`'s own stack also reads kubeconfigs and logs each failed
+//! request as an error of its own. (The parsers for its login plugins are linked all the same: making the TLS
+//! configuration through `ConfigExt` refers to them.)
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
