@@ -27,6 +27,7 @@ use kube::core::request::Request as ApiRequest;
 use kube::{Client, Config};
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
+use tower::filter::Filter;
 use tower::{BoxError, Layer, Service};
 
 use crate::telemetry::metrics::Requests;
@@ -73,14 +74,14 @@ pub(crate) fn client(config: &Config, name: &str, requests: Requests) -> Result<
     connector.set_read_timeout(Some(SILENCE));
     connector.set_reset_reader_on_write(true);
     let http: legacy::Client<_, Body> = legacy::Client::builder(TokioExecutor::new()).build(connector);
+    let agent = HeaderValue::try_from(format!("{name}/{}", env!("CARGO_PKG_VERSION")));
     let identity = Identity {
         token: config.auth_info.token_file.clone(),
-        agent: format!("{name}/{}", env!("CARGO_PKG_VERSION")),
+        agent: agent.map_err(|e| kube::Error::HttpError(e.into()))?,
     };
-    let service = Identified {
-        inner: config.base_uri_layer().layer(http),
-        identity: Arc::new(identity),
-    };
+    let service = Filter::new(config.base_uri_layer().layer(http), move |request| {
+        identity.sign(request)
+    });
     Ok(Client::new(
         Limits::new(requests).layer(service),
         config.default_namespace.clone(),
@@ -91,13 +92,13 @@ pub(crate) fn client(config: &Config, name: &str, requests: Requests) -> Result<
 struct Identity {
     /// The file with the token: the kubelet renews it, so it is read for each request (it lies in memory).
     token: Option<String>,
-    agent: String,
+    agent: HeaderValue,
 }
 
 impl Identity {
-    fn sign(&self, request: &mut Request<Body>) -> Result<(), BoxError> {
+    fn sign(&self, mut request: Request<Body>) -> Result<Request<Body>, BoxError> {
         let headers = request.headers_mut();
-        headers.insert(USER_AGENT, HeaderValue::from_str(&self.agent)?);
+        headers.insert(USER_AGENT, self.agent.clone());
         if let Some(path) = &self.token {
             let token =
                 std::fs::read_to_string(path).map_err(|e| format!("the token {path} cannot be read: {e}"))?;
@@ -105,37 +106,7 @@ impl Identity {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        Ok(())
-    }
-}
-
-#[derive(Clone)]
-struct Identified<S> {
-    inner: S,
-    identity: Arc<Identity>,
-}
-
-impl<S, B> Service<Request<Body>> for Identified<S>
-where
-    S: Service<Request<Body>, Response = Response<B>>,
-    S::Future: Send + 'static,
-    S::Error: Into<BoxError>,
-    B: 'static,
-{
-    type Response = Response<B>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response<B>, BoxError>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(cx).map_err(Into::into)
-    }
-
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let answer = self
-            .identity
-            .sign(&mut request)
-            .map(|()| self.inner.call(request));
-        Box::pin(async move { answer?.await.map_err(Into::into) })
+        Ok(request)
     }
 }
 
@@ -297,12 +268,9 @@ mod tests {
         });
         let identity = Identity {
             token: Some(file.display().to_string()),
-            agent: "test/1".into(),
+            agent: HeaderValue::from_static("test/1"),
         };
-        let mut service = Identified {
-            inner: echo,
-            identity: Arc::new(identity),
-        };
+        let mut service = Filter::new(echo, move |request| identity.sign(request));
         for token in ["first", "second\n"] {
             std::fs::write(&file, token).unwrap();
             let answer = service.call(request()).await.unwrap();
