@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Resource;
 use sampledb_shared::api::SampleDb;
-use sampledb_shared::api::conditions::ConditionType;
+use sampledb_shared::api::conditions::{ConditionType, published as reasons};
 use sampledb_shared::api::services::ServiceType;
 use sampledb_shared::domain::conditions::{self, Finding, Status};
 use sampledb_shared::domain::names;
@@ -12,24 +12,6 @@ use sampledb_shared::runtime::{Applied, ErrorClass, Refusal};
 
 use crate::decide::in_the_way;
 use crate::observe::{Observed, Owner};
-
-/// Why `Published` is as it is.
-pub mod reasons {
-    /// Everything is there.
-    pub const PUBLISHED: &str = "Published";
-    /// Something of the provisioner is not there yet.
-    pub const WAITING: &str = "WaitingForProvisioner";
-    /// An object of a former SampleDB of this name is still being removed.
-    pub const LEFTOVER: &str = "WaitingForRemoval";
-    /// An object that is not ours has a name of ours.
-    pub const NAME_COLLISION: &str = "NameCollision";
-    /// The API server said no.
-    pub const REFUSED: &str = "Refused";
-    /// The API server could not be asked.
-    pub const PENDING: &str = "Pending";
-    /// `spec.paused` was true before anything was published.
-    pub const PAUSED: &str = "Paused";
-}
 
 /// Whether everything is there: the first rule that has something to say, says it.
 pub fn published(db: &SampleDb, seen: &Observed, applied: &Applied, before: &[Condition]) -> Finding {

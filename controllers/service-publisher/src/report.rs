@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Secret, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use sampledb_shared::api::SampleDb;
-use sampledb_shared::api::conditions::ConditionType;
+use sampledb_shared::api::conditions::{ConditionType, published as reasons};
 use sampledb_shared::api::endpoints::{Binding, Endpoint, Endpoints};
 use sampledb_shared::api::services::ServiceType;
 use sampledb_shared::domain::conditions::{self, Finding};
@@ -15,7 +15,7 @@ use serde_json::{Map, json};
 use crate::connection::Address;
 use crate::decide::is_left_alone;
 use crate::observe::Observed;
-use crate::published::{is_there, published, reasons};
+use crate::published::{is_there, published};
 use crate::settings::Settings;
 
 /// The whole section of this controller.

@@ -50,3 +50,21 @@ impl fmt::Display for ConditionType {
         f.write_str(self.as_str())
     }
 }
+
+/// The reasons of [`ConditionType::Published`]: others decide by them.
+pub mod published {
+    /// Everything is there.
+    pub const PUBLISHED: &str = "Published";
+    /// Something of the provisioner is not there yet.
+    pub const WAITING: &str = "WaitingForProvisioner";
+    /// An object of a former SampleDB of this name is still being removed.
+    pub const LEFTOVER: &str = "WaitingForRemoval";
+    /// An object that is not ours has a name of ours.
+    pub const NAME_COLLISION: &str = "NameCollision";
+    /// The API server said no.
+    pub const REFUSED: &str = "Refused";
+    /// The API server could not be asked.
+    pub const PENDING: &str = "Pending";
+    /// `spec.paused` was true before anything was published.
+    pub const PAUSED: &str = "Paused";
+}

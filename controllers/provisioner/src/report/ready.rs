@@ -1,6 +1,6 @@
 //! The conditions that speak of the whole, as kstatus reads them: Ready, Reconciling, Stalled.
 
-use sampledb_shared::api::conditions::ConditionType;
+use sampledb_shared::api::conditions::{ConditionType, published};
 use sampledb_shared::api::instances::{Instance, InstanceErrorReason, StorageState};
 use sampledb_shared::domain::conditions::{self, Finding, Status};
 use sampledb_shared::domain::{labels, names};
@@ -83,12 +83,12 @@ pub fn stalled(scene: &Scene<'_>) -> Finding {
 
 /// What the service-publisher cannot do without a person: a name that is taken, an object that was refused.
 fn unpublished(scene: &Scene<'_>) -> Option<Finding> {
-    let published = conditions::find(scene.conditions(), ConditionType::Published)?;
-    let reason = ["NameCollision", "Refused"]
+    let said = conditions::find(scene.conditions(), ConditionType::Published)?;
+    let reason = [published::NAME_COLLISION, published::REFUSED]
         .into_iter()
-        .find(|reason| *reason == published.reason)?;
-    let message = published.message.clone();
-    (published.status == "False").then(|| Finding::new(ConditionType::Stalled, true, reason, message))
+        .find(|reason| *reason == said.reason)?;
+    let message = said.message.clone();
+    (said.status == "False").then(|| Finding::new(ConditionType::Stalled, true, reason, message))
 }
 
 /// Whether everything is as the spec wants it.

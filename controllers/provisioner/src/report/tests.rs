@@ -218,7 +218,7 @@ fn a_volume_that_is_not_made_is_told_before_the_pod_that_waits_for_it() {
 #[rstest]
 #[case::a_name_that_is_taken("NameCollision", "True")]
 #[case::an_object_that_was_refused("Refused", "True")]
-#[case::what_passes_by_itself("WaitingForCredentials", "False")]
+#[case::what_passes_by_itself("WaitingForProvisioner", "False")]
 fn what_the_publisher_cannot_do_without_a_person_is_told_where_people_look(
     #[case] reason: &str,
     #[case] stalled: &str,
