@@ -116,24 +116,19 @@ pub async fn observe(db: &SampleDb, cluster: &Reader, settings: &Settings) -> Re
     let missing = stateful_set
         .as_ref()
         .is_some_and(|s| (database_pods.len() as i32) < s.replicas);
-    let pod_refusal = if missing {
-        match set.as_ref().and_then(ResourceExt::uid) {
-            Some(uid) => words(cluster, "StatefulSet", &uid, "FailedCreate").await?,
-            None => None,
-        }
-    } else {
-        None
+    let waiting = set.as_ref().filter(|_| missing).and_then(ResourceExt::uid);
+    let pod_refusal = match waiting {
+        Some(uid) => words(cluster, "StatefulSet", &uid, "FailedCreate").await?,
+        None => None,
     };
     let mut claims: BTreeMap<_, _> = claims.iter().map(|c| (c.name_any(), ClaimView::of(c))).collect();
-    for claim in claims.values_mut().filter(|c| c.capacity.is_none()) {
-        claim.not_provisioned = words(
-            cluster,
-            "PersistentVolumeClaim",
-            &claim.found.seen.uid,
-            "ProvisioningFailed",
-        )
-        .await?;
-    }
+    let unbound = claims.values_mut().filter(|claim| claim.capacity.is_none());
+    try_join_all(unbound.map(async |claim| {
+        let uid = &claim.found.seen.uid;
+        claim.not_provisioned = words(cluster, "PersistentVolumeClaim", uid, "ProvisioningFailed").await?;
+        Ok::<_, Error>(())
+    }))
+    .await?;
     let material = settle(&target, &secrets, &config_maps, cluster, settings)?;
 
     Ok(Observed {

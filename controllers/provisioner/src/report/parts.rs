@@ -32,7 +32,7 @@ pub fn available(scene: &Scene<'_>) -> Finding {
     let finding =
         |is: bool, reason, message: String| Finding::new(ConditionType::Available, is, reason, message);
     let election = scene.status_before().and_then(|s| s.election.as_ref());
-    if scene.db.spec.instances == 0 && scene.is_hibernated() {
+    if scene.is_hibernated() {
         return finding(false, "Hibernated", "spec.instances is 0: nothing runs".into());
     }
     let open = election.filter(|e| e.phase == ElectionPhase::Open);
