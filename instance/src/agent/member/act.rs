@@ -312,14 +312,15 @@ impl Loop {
 
     /// A primary that was open does not run: whoever reads the status is not told otherwise.
     fn down(&self) {
-        if self
-            .register
-            .as_ref()
-            .and_then(Register::block)
-            .is_some_and(|b| b.phase == ElectionPhase::Open)
-        {
+        if self.was_open() {
             self.stand(Standing::Down);
         }
+    }
+
+    /// Whether the register says that the database takes clients.
+    pub(super) fn was_open(&self) -> bool {
+        let block = self.register.as_ref().and_then(Register::block);
+        block.is_some_and(|b| b.phase == ElectionPhase::Open)
     }
 
     pub(super) fn term(&self) -> Option<i64> {

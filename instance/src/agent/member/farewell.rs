@@ -24,7 +24,9 @@ impl Loop {
         // What ends now was asked to.
         self.ran = false;
         // Also after a restart of the agent alone, which has published nothing itself.
-        self.stand(Standing::Stopped);
+        if self.was_open() {
+            self.stand(Standing::Stopped);
+        }
         let Some(term) = self.session.published.take() else {
             return;
         };
