@@ -1,6 +1,7 @@
 //! What is done about a changed configuration, certificate or password while the database serves.
 
 use crate::control::Configuration;
+use crate::postgres::log_line;
 
 /// What is known.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +84,11 @@ pub fn is_about_configuration(error: &str) -> bool {
 /// PostgreSQL's words as lines for `status.instances[].parameterErrors`: without time and process number, which would
 /// make the same error a new one, and without the line that only counts the others.
 pub fn lines(error: &str) -> Vec<String> {
-    let all: Vec<&str> = error.lines().map(words).filter(|l| !l.is_empty()).collect();
+    let all: Vec<&str> = error
+        .lines()
+        .map(log_line::message)
+        .filter(|l| !l.is_empty())
+        .collect();
     let told: Vec<&str> = all
         .iter()
         .copied()
@@ -95,18 +100,6 @@ pub fn lines(error: &str) -> Vec<String> {
         .take(16)
         .map(|l| sampledb_shared::domain::conditions::truncated(l, 1024))
         .collect()
-}
-
-/// A line of PostgreSQL's log from its message on.
-fn words(line: &str) -> &str {
-    let severities = [
-        "LOG:", "FATAL:", "ERROR:", "WARNING:", "PANIC:", "DETAIL:", "HINT:",
-    ];
-    let begins = severities
-        .iter()
-        .filter_map(|s| line.find(s).map(|at| at + s.len()))
-        .min();
-    line[begins.unwrap_or(0)..].trim()
 }
 
 #[cfg(test)]

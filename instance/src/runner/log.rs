@@ -11,6 +11,8 @@ use std::process::Stdio;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use crate::postgres::log_line;
+
 /// Lines that are kept for an error report.
 const LINES: usize = 20;
 /// Bytes of a line that are kept.
@@ -65,7 +67,7 @@ impl Tail {
                 self.lines.pop_front();
             }
             self.lines
-                .push_back(words(line, severity).chars().take(LINE).collect());
+                .push_back(log_line::from_severity(line).chars().take(LINE).collect());
         }
     }
 
@@ -77,17 +79,6 @@ impl Tail {
             .collect::<Vec<_>>()
             .join("\n")
     }
-}
-
-/// A line from its severity on: the time and the process number before it would make the same failure a new one at
-/// every try.
-fn words<'a>(line: &'a str, severity: Option<&str>) -> &'a str {
-    let begins = severity
-        .into_iter()
-        .chain(["DETAIL:  ", "HINT:  "])
-        .filter_map(|word| line.find(word))
-        .min();
-    &line[begins.unwrap_or(0)..]
 }
 
 /// How much a line of the runner's own matters.
