@@ -8,9 +8,7 @@
     reason = "a test ends by panicking"
 )]
 
-use std::time::Duration;
-
-use sampledb_e2e::{Database, Namespace, eventually};
+use sampledb_e2e::{Database, Namespace, eventually, within};
 
 #[test]
 fn a_mistake_that_the_schema_can_know_is_refused_with_its_place() {
@@ -89,7 +87,17 @@ fn a_value_refused_at_the_first_start_is_said_once_and_can_be_corrected() {
     let version = || db.object()["metadata"]["resourceVersion"].clone();
     let before = version();
     // The agent tries again meanwhile: the same failure is no news.
-    std::thread::sleep(Duration::from_secs(25));
+    let tries = || {
+        let log = ns
+            .try_kubectl(&["logs", "orders-0", "-c", "agent"])
+            .unwrap_or_default();
+        log.matches("PostgreSQL refused the configuration").count()
+    };
+    let begun = tries();
+    within(120, "two more tries", || match tries() {
+        now if now >= begun + 2 => Ok(()),
+        now => Err(now),
+    });
     assert_eq!(version(), before, "the status is written at every try");
 
     ns.apply(&manifest("{work_mem: 5MB}")).unwrap();
