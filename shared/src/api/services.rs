@@ -26,7 +26,10 @@ pub struct RwService {
     /// Annotations on the Service, for load balancers and DNS. Default: none. Effect: live.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 32), extend("additionalProperties" = {"type": "string", "maxLength": 4096}))]
-    #[x_kube(validation = Rule::new("self.all(k, !k.startsWith('sampledb.dev/') && !k.startsWith('app.kubernetes.io/'))").message("services.rw.annotations: sampledb.dev/* and app.kubernetes.io/* are the suite's own"), validation = Rule::new("self.all(k, size(k) <= 317 && k.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))").message("services.rw.annotations: a key is a name of at most 63 letters, digits, '-', '_' and '.', after an optional DNS prefix and '/'"))]
+    #[x_kube(
+        validation = Rule::new("self.all(k, !k.startsWith('sampledb.dev/') && !k.startsWith('app.kubernetes.io/'))").message("services.rw.annotations: sampledb.dev/* and app.kubernetes.io/* are the suite's own"),
+        validation = Rule::new("self.all(k, size(k) <= 317 && k.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))").message("services.rw.annotations: a key is a name of at most 63 letters, digits, '-', '_' and '.', after an optional DNS prefix and '/'"),
+    )]
     pub annotations: BTreeMap<String, String>,
     /// Names by which clients outside the cluster reach it; they are added to the server's certificate. Default: none. Effect: the certificate is issued again and loaded without a restart.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
