@@ -102,3 +102,23 @@ pub fn truncated(text: &str, most: usize) -> String {
     }
     format!("{}…", &text[..end])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transition_time_is_kept_with_its_status_and_that_of_the_schema_s_default_never() {
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let later: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
+        let finding = Finding::new(ConditionType::Reconciling, true, "Creating", "");
+        let first = finding.condition(&[], 1, now);
+        assert_eq!(finding.condition(std::slice::from_ref(&first), 1, later), first);
+        let mut unseen = first;
+        unseen.last_transition_time = Time(super::super::crd::NEVER.parse().unwrap());
+        assert_eq!(
+            finding.condition(&[unseen], 1, later).last_transition_time,
+            Time(later)
+        );
+    }
+}

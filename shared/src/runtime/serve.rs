@@ -422,8 +422,9 @@ mod tests {
     fn a_leader_is_ready_when_its_watches_began() -> anyhow::Result<()> {
         let health = health()?;
         let leads = standing(true, "me");
+        let before = readiness(&leads, &[], &[]);
         assert!(
-            readiness(&leads, &[], &[]).is_err(),
+            before.is_err_and(|text| text.contains("about to begin")),
             "before the watches are there"
         );
         assert!(readiness(&leads, &[], &[Arc::clone(&health)]).is_err());
