@@ -84,6 +84,8 @@ enum Phase {
 struct Entry {
     phase: Phase,
     failures: u32,
+    /// When the last pass ended.
+    ended: Option<Instant>,
 }
 
 /// The queue. `seed` gives each key its own jitter.
@@ -97,12 +99,14 @@ pub struct Queue<K> {
     most: usize,
     running: usize,
     debounce: Duration,
+    spacing: Duration,
     seed: fn(&K) -> u64,
 }
 
 impl<K: Clone + Eq + Hash + Ord> Queue<K> {
-    /// An empty queue. Children's events wait for `debounce`, so that several at once cause one pass.
-    pub fn new(most: usize, debounce: Duration, seed: fn(&K) -> u64) -> Self {
+    /// An empty queue. Children's events wait for `debounce`, so that several at once cause one pass, and for
+    /// `spacing` after the last pass, so that a stream of them (a pod that starts tells a dozen things) causes few.
+    pub fn new(most: usize, debounce: Duration, spacing: Duration, seed: fn(&K) -> u64) -> Self {
         Self {
             entries: HashMap::new(),
             urgent: VecDeque::new(),
@@ -112,6 +116,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
             most,
             running: 0,
             debounce,
+            spacing,
             seed,
         }
     }
@@ -121,6 +126,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         let entry = self.entries.entry(key.clone()).or_insert(Entry {
             phase: Phase::Idle,
             failures: 0,
+            ended: None,
         });
         match &mut entry.phase {
             Phase::Running { woken, .. } => {
@@ -142,7 +148,10 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
                     self.ready(key, true, false, now);
                     true
                 }
-                Cause::Child { .. } => self.delay(key, now + self.debounce, false),
+                Cause::Child { .. } => {
+                    let spaced = entry.ended.map_or(now, |ended| ended + self.spacing);
+                    self.delay(key, spaced.max(now + self.debounce), false)
+                }
                 Cause::Resync => {
                     self.ready(key, false, false, now);
                     true
@@ -251,6 +260,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
             return;
         };
         self.running -= 1;
+        entry.ended = Some(now);
         let seed = (self.seed)(key);
         match end {
             End::Gone => entry.failures = 0,
@@ -289,6 +299,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         if let Some(Entry {
             phase: Phase::Idle,
             failures: 0,
+            ..
         }) = self.entries.get(key)
         {
             self.entries.remove(key);

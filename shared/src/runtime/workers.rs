@@ -19,6 +19,8 @@ use crate::telemetry::metrics::Metrics;
 
 /// Children's events wait for this long, so that several at once cause one pass.
 const DEBOUNCE: Duration = Duration::from_millis(5);
+/// And for this long after the last pass. A change of the SampleDB itself (its status by others included) never waits.
+const SPACING: Duration = Duration::from_millis(200);
 /// The loop turns at least this often: the heartbeat of `/livez`.
 const BEAT: Duration = Duration::from_secs(5);
 /// Without a heartbeat for this long the process is stuck.
@@ -55,7 +57,7 @@ impl Workers {
         metrics.errors.with_label_values(&[name]).inc_by(0);
         Self {
             name,
-            queue: Mutex::new(Queue::new(most, DEBOUNCE, Key::seed)),
+            queue: Mutex::new(Queue::new(most, DEBOUNCE, SPACING, Key::seed)),
             woken: Notify::new(),
             metrics,
             timeout,

@@ -3,9 +3,10 @@ use proptest::prelude::*;
 use super::*;
 
 const DEBOUNCE: Duration = Duration::from_millis(5);
+const SPACING: Duration = Duration::from_millis(200);
 
 fn queue(most: usize) -> Queue<u8> {
-    Queue::new(most, DEBOUNCE, |key| u64::from(*key))
+    Queue::new(most, DEBOUNCE, SPACING, |key| u64::from(*key))
 }
 
 fn child(n: u8) -> Cause {
@@ -65,6 +66,27 @@ async fn children_s_events_are_gathered_and_a_change_of_the_spec_is_not_held_up(
     assert_eq!(pass(&mut queue, now), Some(3), "before what has no reason");
     assert_eq!(pass(&mut queue, now), Some(2));
     assert_eq!(pass(&mut queue, now + DEBOUNCE), Some(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_of_children_s_events_costs_few_passes_and_a_change_of_the_spec_does_not_wait_for_them() {
+    let (mut queue, start) = (queue(4), Instant::now());
+    let mut passes = 0;
+    for n in 0..100 {
+        let now = start + n * Duration::from_millis(10);
+        queue.wake(&1, child(n as u8), now);
+        while pass(&mut queue, now).is_some() {
+            passes += 1;
+            queue.finish(&1, End::Done(Some(Duration::from_mins(1))), now, |_| true);
+        }
+    }
+    assert_eq!(passes, 5, "in one second");
+    let now = start + Duration::from_secs(1);
+    queue.wake(&1, Cause::Changed, now);
+    assert_eq!(pass(&mut queue, now), Some(1));
+    queue.wake(&1, child(1), now);
+    queue.finish(&1, End::Done(None), now, |_| true);
+    assert_eq!(pass(&mut queue, now + SPACING), Some(1), "none is forgotten");
 }
 
 #[tokio::test(start_paused = true)]
