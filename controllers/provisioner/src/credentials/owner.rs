@@ -1,10 +1,17 @@
 //! The owner's name, password and verifier.
 
+use std::num::NonZeroU32;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::{digest, hmac, pbkdf2};
 
 use super::SecretData;
+
+/// Rounds of a verifier: what [`verifier`] takes, and PostgreSQL itself by default (`scram_iterations`). A verifier of another
+/// number is not asked whether it fits but made anew: whoever may edit the Secret could else keep the controller busy
+/// for as long as they like.
+const ITERATIONS: NonZeroU32 = NonZeroU32::new(4096).unwrap();
 
 /// Characters in a minted password.
 pub const PASSWORD_LENGTH: usize = 32;
@@ -59,12 +66,15 @@ fn stored_key(verifier: &str, password: &str) -> Option<bool> {
     let (parameters, keys) = verifier.strip_prefix("SCRAM-SHA-256$")?.split_once('$')?;
     let (iterations, salt) = parameters.split_once(':')?;
     let (stored, server) = keys.split_once(':')?;
+    if iterations.parse() != Ok(ITERATIONS) {
+        return None;
+    }
     let salt = STANDARD.decode(salt).ok()?;
     let prepared = stringprep::saslprep(password).map_or(password.into(), std::borrow::Cow::into_owned);
     let mut salted = [0; 32];
     pbkdf2::derive(
         pbkdf2::PBKDF2_HMAC_SHA256,
-        iterations.parse().ok()?,
+        ITERATIONS,
         &salt,
         prepared.as_bytes(),
         &mut salted,
@@ -107,6 +117,7 @@ mod tests {
     #[case("")]
     #[case("SCRAM-SHA-256$")]
     #[case("SCRAM-SHA-256$0:AAAA$AAAA:AAAA")]
+    #[case("SCRAM-SHA-256$4294967295:AAAA$AAAA:AAAA")]
     #[case("SCRAM-SHA-256$x:AAAA$AAAA:AAAA")]
     #[case("md5abc")]
     fn a_damaged_verifier_is_made_anew(#[case] verifier: &str) {
