@@ -278,6 +278,27 @@ fn a_full_volume_is_said_and_grows_while_it_is_full() {
 }
 
 #[test]
+fn a_paused_database_is_left_alone_and_goes_on() {
+    let ns = Namespace::new("pause");
+    let db = Database::ready(&ns, "orders", "");
+    let client = db.client();
+    db.patch(r#"{"spec":{"paused":true}}"#).unwrap();
+    db.wait_for_reason("Reconciling", "False", "Paused");
+    ns.kubectl(&["delete", "pdb", "orders"]);
+    db.patch(r#"{"spec":{"postgres":{"parameters":{"work_mem":"5MB"}}}}"#)
+        .unwrap();
+    let message = db.wait_for_reason("Ready", "False", "Paused");
+    assert!(message.contains("spec.paused"), "{message}");
+    assert_eq!(client.sql("show work_mem"), "4MB");
+    assert!(ns.get("pdb", "orders").is_none(), "it was put back");
+
+    db.patch(r#"{"spec":{"paused":false}}"#).unwrap();
+    db.wait_ready();
+    assert_eq!(client.sql("show work_mem"), "5MB");
+    assert!(ns.get("pdb", "orders").is_some());
+}
+
+#[test]
 fn a_hibernated_database_wakes_with_its_data() {
     let ns = Namespace::new("sleep");
     let db = Database::ready(&ns, "orders", "");

@@ -1,4 +1,5 @@
 use rstest::rstest;
+use sampledb_shared::api::instances::{InstanceError, InstanceErrorReason, StorageState};
 use sampledb_shared::runtime::{ErrorClass, Refusal};
 use serde_json::json;
 
@@ -314,6 +315,12 @@ fn a_pause_is_said_and_the_rest_is_told_still() {
     is(&report, "Reconciling", "False", "Paused");
     is(&report, "Ready", "True", "Ready");
     is(&report, "Stalled", "False", "NotStalled");
+    // What would be wrong otherwise is not put right, and that is why.
+    let (_, report) = scene(|db, _, _| {
+        db.spec.paused = true;
+        db.metadata.generation = Some(2);
+    });
+    is(&report, "Ready", "False", "Paused");
 }
 
 #[test]
@@ -409,9 +416,21 @@ fn initial_sql_that_was_run_never_runs_again() {
 #[test]
 fn a_full_volume_and_a_growing_one_are_told_apart() {
     let (_, report) = scene(|db, _, _| {
-        status(db).instances[0].storage = sampledb_shared::api::instances::StorageState::Full;
+        status(db).instances[0].storage = StorageState::Full;
     });
     is(&report, "StorageHealthy", "False", "Full");
+    is(&report, "Stalled", "False", "NotStalled");
+    let (_, report) = scene(|db, _, _| {
+        let instance = &mut status(db).instances[0];
+        instance.storage = StorageState::Full;
+        instance.last_error = Some(InstanceError {
+            reason: InstanceErrorReason::StartFailed,
+            message: "could not write lock file".into(),
+        });
+    });
+    is(&report, "Stalled", "True", "VolumeFull");
+    let (_, _, message) = condition(&report, "Stalled");
+    assert!(message.contains("grow spec.storage"), "{message}");
     let (_, report) = scene(|db, _, _| db.spec.storage.data.size.0 = "3Gi".into());
     is(&report, "StorageHealthy", "True", "Growing");
     is(&report, "Ready", "False", "VolumesGrowing");
