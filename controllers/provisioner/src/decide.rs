@@ -36,15 +36,20 @@ pub fn decide(db: &SampleDb, seen: &Observed, settings: &Settings) -> Plan {
         plan: Plan::default(),
     };
     let extent = assessment.extent();
+    // In the order in which the cluster waits for them: the pod for its claim and account, its start for the rest.
     if extent > Extent::Nothing {
-        credentials(&assessment, &mut draft);
-        configuration(&assessment, &mut draft);
         claims(&assessment, &mut draft);
-        rights(&assessment, &mut draft);
-        draft.apply(&pod_disruption_budget::budget(&assessment.input.target));
     }
     if extent == Extent::Everything {
         pods(&assessment, settings, &mut draft);
+    }
+    if extent > Extent::Nothing {
+        rights(&assessment, &mut draft);
+        configuration(&assessment, &mut draft);
+        credentials(&assessment, &mut draft);
+        draft.apply(&pod_disruption_budget::budget(&assessment.input.target));
+    }
+    if extent == Extent::Everything {
         initial_sql(&assessment, settings, &mut draft);
     }
     draft.plan.requeue = requeue(&assessment);

@@ -6,9 +6,8 @@
 //! - at most [`MOST_REQUESTS`] requests wait for their head at once, so that a burst does not open a connection for
 //!   each; those for Leases go first.
 //!
-//! It knows one way to the API server, that of a pod. `kube`'s own stack also reads kubeconfigs and logs each failed
-//! request as an error of its own. (The parsers for its login plugins are linked all the same: making the TLS
-//! configuration through `ConfigExt` refers to them.)
+//! It knows one way to the API server, that of a pod. `kube`'s own stack also reads kubeconfigs, logs each failed
+//! request as an error of its own, and links the parsers for its login plugins (a tenth of a controller).
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -17,6 +16,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use http::header::{AUTHORIZATION, USER_AGENT};
 use http::{HeaderValue, Request, Response, StatusCode};
+use hyper_rustls::HttpsConnectorBuilder;
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -30,6 +30,7 @@ use tokio::sync::Semaphore;
 use tower::filter::Filter;
 use tower::{BoxError, Layer, Service};
 
+use super::trust::{self, TrustError};
 use crate::telemetry::metrics::Requests;
 
 /// The server ends a watch after so long, and the client starts it again.
@@ -38,8 +39,8 @@ pub const WATCH_TIMEOUT: Duration = Duration::from_mins(2);
 pub const SILENCE: Duration = Duration::from_secs(150);
 /// An answer begins within this time.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(20);
-/// So many requests wait for the head of their answer at once.
-pub const MOST_REQUESTS: usize = 24;
+/// So many requests wait for the head of their answer at once. Each has a connection, and each connection its buffers.
+pub const MOST_REQUESTS: usize = 12;
 
 /// A connection is made within this time.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -52,23 +53,25 @@ pub enum ConnectError {
     /// There is no ServiceAccount.
     #[error("no way to the API server is known: {0}; this program runs inside a pod with a ServiceAccount")]
     Config(#[from] kube::config::InClusterError),
-    /// What is known does not make a client.
-    #[error("the API server's client could not be made: {0}")]
-    Client(#[from] kube::Error),
+    /// There is nobody to trust.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    /// The name of the program cannot stand in a header.
+    #[error("{0:?} cannot stand in the User-Agent")]
+    Name(String),
 }
 
-/// A client from the pod's ServiceAccount. `name` stands in the API server's audit log.
+/// A client from the pod's ServiceAccount: its address, its CAs, its token. `name` stands in the API server's audit log.
 pub fn connect(name: &str, requests: Requests) -> Result<Client, ConnectError> {
-    Ok(client(&Config::incluster()?, name, requests)?)
-}
-
-/// A client from a configuration: its address, its CAs, its certificate, and the token in its file.
-pub(crate) fn client(config: &Config, name: &str, requests: Requests) -> Result<Client, kube::Error> {
-    // An error means that a provider is there already, which is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    let config = Config::incluster()?;
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
-    let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp)?);
+    let https = HttpsConnectorBuilder::new()
+        .with_tls_config(trust::tls(config.root_cert_file.clone().unwrap_or_default())?)
+        .https_only()
+        .enable_http1()
+        .wrap_connector(tcp);
+    let mut connector = TimeoutConnector::new(https);
     connector.set_connect_timeout(Some(CONNECT));
     connector.set_write_timeout(Some(WRITE));
     connector.set_read_timeout(Some(SILENCE));
@@ -77,7 +80,7 @@ pub(crate) fn client(config: &Config, name: &str, requests: Requests) -> Result<
     let agent = HeaderValue::try_from(format!("{name}/{}", env!("CARGO_PKG_VERSION")));
     let identity = Identity {
         token: config.auth_info.token_file.clone(),
-        agent: agent.map_err(|e| kube::Error::HttpError(e.into()))?,
+        agent: agent.map_err(|_| ConnectError::Name(name.to_owned()))?,
     };
     let service = Filter::new(config.base_uri_layer().layer(http), move |request| {
         identity.sign(request)

@@ -3,14 +3,15 @@
 //! A controller implements [`Controller`]; [`run`] does the rest. The flow of one pass:
 //! `observe` (reads) → `decide` (pure) → apply → `report` (pure) → status → events.
 //!
-//! Watches only *wake*; every read of a pass is live. So no decision is ever made from a stale cache, and a
-//! controller keeps no copy of the cluster in memory.
+//! Watches only *wake*; every pass reads for itself, never older than what woke it or what it wrote ([`freshness`]).
+//! A controller keeps no copy of the cluster in memory.
 
 pub mod backoff;
 pub mod client;
 pub mod crds;
 pub mod entropy;
 pub mod events;
+pub mod freshness;
 pub mod lease;
 pub mod options;
 pub mod plan;
@@ -27,6 +28,7 @@ mod memory;
 mod pass;
 mod serve;
 mod state;
+mod trust;
 mod watches;
 mod workers;
 

@@ -17,13 +17,14 @@ use super::apply;
 use super::client;
 use super::entropy::short_id;
 use super::events::Recorder;
+use super::freshness::Freshness;
 use super::lease::Standing;
 use super::memory::Memory;
 use super::options::Options;
 use super::plan::{Applied, Controller, Error, ErrorClass, Note, Plan, Refusal, Report};
 use super::presence::Presence;
 use super::queue::{Cause, End, Turn};
-use super::reader::Reader;
+use super::reader::{self, Reader};
 use super::state::State;
 use super::status::{self, Written};
 use super::trigger::{Key, Known, trigger};
@@ -43,6 +44,7 @@ pub(crate) struct Engine<C> {
     pub(crate) options: Options,
     pub(crate) workers: Arc<Workers>,
     pub(crate) known: Known,
+    pub(crate) freshness: Arc<Freshness>,
     pub(crate) presence: Arc<Presence>,
     pub(crate) events: Recorder,
     pub(crate) state: State,
@@ -96,7 +98,14 @@ impl<C: Controller> Engine<C> {
 
     async fn read(&self, key: &Key) -> Result<Option<Value>, Error> {
         let path = ApiRequest::new(SampleDb::url_path(&(), Some(&key.namespace)));
-        match client::send(&self.client, path.get(&key.name, &GetParams::default())).await {
+        let kind = SampleDb::kind(&());
+        let found = reader::fresh(&self.freshness, &kind, async |version| {
+            let params = GetParams {
+                resource_version: version,
+            };
+            client::send(&self.client, path.get(&key.name, &params)).await
+        });
+        match found.await {
             Ok((_, object)) => Ok(Some(object)),
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
             Err(error) => Err(Error::api(format!("get SampleDB {key}"), error)),
@@ -132,6 +141,7 @@ impl<C: Controller> Engine<C> {
         let namespace = key.namespace.to_string();
         let reader = Reader::new(
             self.client.clone(),
+            Arc::clone(&self.freshness),
             namespace.clone(),
             self.options.release_namespace.clone(),
             absent,
@@ -160,6 +170,7 @@ impl<C: Controller> Engine<C> {
 
         let target = apply::Target {
             client: self.client.clone(),
+            freshness: Arc::clone(&self.freshness),
             namespace,
             manager: C::WRITER.manager,
             uid: db.uid().unwrap_or_default(),
@@ -202,6 +213,7 @@ impl<C: Controller> Engine<C> {
         let report = status::checked(status, C::WRITER).map_err(|e| Error::Bug(e.to_string()))?;
         let target = status::Target {
             client: &self.client,
+            freshness: &self.freshness,
             namespace: &key.namespace,
             name: &key.name,
             uid: db.metadata.uid.as_deref().unwrap_or_default(),
@@ -361,6 +373,10 @@ impl<C: Controller> Listener for Engine<C> {
         for key in self.known.list_ends(namespace) {
             self.workers.wake(&key, Cause::Changed);
         }
+    }
+
+    fn version(&self, kind: &str, version: &str) {
+        self.freshness.note(kind, version);
     }
 
     fn child(&self, key: &Key, cause: Cause) {

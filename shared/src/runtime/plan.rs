@@ -55,7 +55,7 @@ pub trait Controller: Send + Sync + 'static {
 /// Everything this pass wants done, and nothing done yet.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// To apply, all at the same time.
+    /// To apply, several at the same time, what others wait for first.
     pub apply: Vec<Desired>,
     /// To delete, after everything was applied.
     pub delete: Vec<Doomed>,

@@ -1,16 +1,24 @@
-//! Live reads for `observe`.
+//! Reads for `observe`.
+
+use std::future::Future;
+use std::sync::Arc;
 
 use k8s_openapi::NamespaceResourceScope;
-use kube::api::{Api, ListParams};
+use kube::api::{Api, GetParams, ListParams, VersionMatch};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 
+use super::freshness::Freshness;
 use super::plan::Error;
 
-/// Reads the cluster, live, in the namespace of one SampleDB. It cannot write.
+/// Reads the cluster in the namespace of one SampleDB. It cannot write.
+///
+/// What a controller watches is read at least as new as everything it was told and everything it wrote; what it does
+/// not watch (Secrets, Events) is read live.
 #[derive(Clone)]
 pub struct Reader {
     client: Client,
+    freshness: Arc<Freshness>,
     namespace: String,
     release_namespace: String,
     absent: Vec<&'static str>,
@@ -20,12 +28,14 @@ impl Reader {
     /// Reads in `namespace`; `absent` are the writers that have not been seen lately.
     pub fn new(
         client: Client,
+        freshness: Arc<Freshness>,
         namespace: String,
         release_namespace: String,
         absent: Vec<&'static str>,
     ) -> Self {
         Self {
             client,
+            freshness,
             namespace,
             release_namespace,
             absent,
@@ -61,10 +71,19 @@ impl Reader {
             + Clone
             + std::fmt::Debug,
     {
-        Api::<K>::namespaced(self.client.clone(), namespace)
-            .get_opt(name)
-            .await
-            .map_err(|e| Error::api(format!("get {} {namespace}/{name}", K::kind(&())), e))
+        let api = Api::<K>::namespaced(self.client.clone(), namespace);
+        let kind = K::kind(&());
+        let found = fresh(&self.freshness, &kind, async |version| {
+            let params = GetParams {
+                resource_version: version,
+            };
+            api.get_with(name, &params).await
+        });
+        match found.await {
+            Ok(object) => Ok(Some(object)),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            Err(error) => Err(Error::api(format!("get {kind} {namespace}/{name}"), error)),
+        }
     }
 
     /// The objects a label selector finds.
@@ -75,8 +94,15 @@ impl Reader {
             + Clone
             + std::fmt::Debug,
     {
-        Api::<K>::namespaced(self.client.clone(), &self.namespace)
-            .list(params)
+        let api = Api::<K>::namespaced(self.client.clone(), &self.namespace);
+        let kind = K::kind(&());
+        let found = fresh(&self.freshness, &kind, async |version| {
+            let mut params = params.clone();
+            params.version_match = version.is_some().then_some(VersionMatch::NotOlderThan);
+            params.resource_version = version;
+            api.list(&params).await
+        });
+        found
             .await
             .map(|list| list.items)
             .map_err(|e| Error::api(format!("list {} in {}", K::plural(&()), self.namespace), e))
@@ -100,5 +126,91 @@ impl Reader {
     /// The namespace of the release.
     pub fn release_namespace(&self) -> &str {
         &self.release_namespace
+    }
+}
+
+/// Reads not older than what is known of the kind, or live. The API server answers 504 when its cache does not get
+/// that far: it is behind, or etcd was put back to an older state. Then the read is live as well.
+pub(crate) async fn fresh<T, F>(
+    freshness: &Freshness,
+    kind: &str,
+    read: impl Fn(Option<String>) -> F,
+) -> Result<T, kube::Error>
+where
+    F: Future<Output = Result<T, kube::Error>>,
+{
+    if let Some(version) = freshness.at_least(kind) {
+        match Box::pin(read(Some(version))).await {
+            Err(kube::Error::Api(status)) if status.code == 504 => {}
+            answer => return answer,
+        }
+    }
+    Box::pin(read(None)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use http::{Request, Response};
+    use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    use kube::client::Body;
+
+    use super::*;
+
+    /// A reader of an API server whose cache is no newer than `cache`, and what it was asked.
+    fn reader(known: &str, cache: u64) -> (Reader, Arc<Mutex<Vec<String>>>) {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&asked);
+        let server = tower::service_fn(move |request: Request<Body>| {
+            let uri = request.uri().to_string();
+            let wanted = uri
+                .split("resourceVersion=")
+                .nth(1)
+                .and_then(|v| v.split('&').next()?.parse().ok());
+            log.lock().unwrap().push(uri);
+            async move {
+                let code = if wanted.is_some_and(|wanted: u64| wanted > cache) {
+                    504
+                } else {
+                    404
+                };
+                let said =
+                    serde_json::json!({"kind": "Status", "status": "Failure", "message": "m", "code": code});
+                let body = Body::from(said.to_string().into_bytes());
+                Ok::<_, tower::BoxError>(Response::builder().status(code).body(body).unwrap())
+            }
+        });
+        let freshness = Arc::new(Freshness::of(["ConfigMap".to_owned()]));
+        freshness.note("ConfigMap", known);
+        let client = Client::new(server, "shop");
+        (
+            Reader::new(client, freshness, "shop".into(), "system".into(), vec![]),
+            asked,
+        )
+    }
+
+    fn last(asked: &Mutex<Vec<String>>) -> String {
+        asked.lock().unwrap().last().cloned().unwrap_or_default()
+    }
+
+    #[tokio::test]
+    async fn what_is_watched_is_read_no_older_than_it_is_known_and_the_rest_live() {
+        let (reader, asked) = reader("41", 50);
+        reader.get::<ConfigMap>("orders").await.unwrap();
+        assert!(last(&asked).contains("resourceVersion=41"), "{asked:?}");
+        let _ = reader.list::<ConfigMap>(&ListParams::default()).await;
+        assert!(last(&asked).contains("resourceVersion=41"), "{asked:?}");
+        assert!(last(&asked).contains("NotOlderThan"), "{asked:?}");
+        reader.get::<Secret>("orders-owner").await.unwrap();
+        assert!(!last(&asked).contains("resourceVersion"), "{asked:?}");
+    }
+
+    #[tokio::test]
+    async fn a_cache_that_is_behind_is_not_waited_for_twice() {
+        let (reader, asked) = reader("41", 40);
+        assert!(reader.get::<ConfigMap>("orders").await.unwrap().is_none());
+        assert!(!last(&asked).contains("resourceVersion"), "{asked:?}");
+        assert_eq!(asked.lock().unwrap().len(), 2);
     }
 }

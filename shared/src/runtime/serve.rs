@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::Client;
 use kube::api::{Api, ApiResource};
+use kube::{Client, Resource};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::crds::{self, Missing};
 use super::entropy::short_id;
 use super::events::Recorder;
+use super::freshness::Freshness;
 use super::lease::{Elector, Standing};
 use super::options::Options;
 use super::pass::Engine;
@@ -67,6 +68,8 @@ impl<C: Controller> Life<C> {
     pub(crate) fn new(controller: C, client: Client, options: Options, metrics: Arc<Metrics>) -> Self {
         let writer = C::WRITER;
         let (sender, standing) = watch::channel(Standing::default());
+        let watched = controller.watched().into_iter().map(|resource| resource.kind);
+        let kinds = watched.chain([SampleDb::kind(&()).into_owned()]);
         let workers = Workers::new(
             writer.manager,
             options.concurrency,
@@ -79,6 +82,7 @@ impl<C: Controller> Life<C> {
             state: State::new(writer, options.state_metrics_limit),
             workers: Arc::new(workers),
             known: Known::default(),
+            freshness: Arc::new(Freshness::of(kinds)),
             memories: Mutex::default(),
             controller,
             client,

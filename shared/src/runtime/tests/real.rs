@@ -6,15 +6,16 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{Api, DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
-use prometheus::Registry;
 use serde_json::{Value, json};
 
 use crate::domain::labels;
 use crate::runtime::apply::{self, Target};
+use crate::runtime::entropy;
+use crate::runtime::freshness::Freshness;
 use crate::runtime::memory::Memory;
 use crate::runtime::plan::{Desired, Doomed, ErrorClass, Seen};
-use crate::runtime::{client, entropy};
-use crate::telemetry::metrics::{Metrics, Requests};
+use crate::runtime::reader::Reader;
+use crate::telemetry::metrics::Metrics;
 
 const MANAGER: &str = "sampledb-test";
 
@@ -27,9 +28,12 @@ struct Place {
 
 impl Place {
     async fn make() -> Self {
-        let requests = Requests::new(&Registry::new()).unwrap();
-        let config = kube::Config::infer().await.unwrap();
-        let client = client::client(&config, MANAGER, requests).unwrap();
+        // An error means that a provider is there already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut config = kube::Config::infer().await.unwrap();
+        // As in the runtime's own stack.
+        config.default_retry = false;
+        let client = Client::try_from(config).unwrap();
         let namespace = format!("runtime-{}", entropy::short_id());
         let meta = ObjectMeta {
             name: Some(namespace.clone()),
@@ -62,6 +66,7 @@ impl Place {
     fn target(&self, uid: &str) -> Target {
         Target {
             client: self.client.clone(),
+            freshness: Arc::default(),
             namespace: self.namespace.clone(),
             manager: MANAGER,
             uid: uid.to_owned(),
@@ -275,6 +280,7 @@ async fn the_metadata_of_labelled_children_alone_is_watched() {
         fn seen(&self, _: &Key, _: &SampleDb) {}
         fn gone(&self, _: &Key) {}
         fn list_ends(&self, _: Option<&str>) {}
+        fn version(&self, _: &str, _: &str) {}
         fn child(&self, key: &Key, cause: Cause) {
             self.0.lock().unwrap().push((key.name.to_string(), cause));
         }
@@ -350,6 +356,43 @@ async fn a_note_is_one_event_with_a_count_that_describe_shows() {
         found[0].series.as_ref().map(|s| s.count),
         Some(2),
         "a restart counts on"
+    );
+    place.end().await;
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster"]
+async fn a_read_from_the_api_server_s_cache_shows_the_last_write_and_one_ahead_of_it_is_live() {
+    let place = Place::make().await;
+    let freshness = Arc::new(Freshness::of(["ConfigMap".to_owned()]));
+    let target = Target {
+        freshness: Arc::clone(&freshness),
+        ..place.target("db-uid")
+    };
+    let reader = Reader::new(
+        place.client.clone(),
+        Arc::clone(&freshness),
+        place.namespace.clone(),
+        place.namespace.clone(),
+        vec![],
+    );
+    let mut memory = Memory::default().of("db-uid");
+    let mut seen = None;
+    for n in 0..50 {
+        let value = n.to_string();
+        let done = apply::apply(&target, wanted(&value, seen), &mut memory, &place.metrics).await;
+        assert_eq!(done.refused, []);
+        let read = reader.get::<ConfigMap>("thing").await.unwrap().unwrap();
+        seen = Some(Seen::of(&read));
+        assert_eq!(read.data.unwrap()["ours"], value, "its own last write");
+    }
+    let newest: u64 = freshness.at_least("ConfigMap").unwrap().parse().unwrap();
+    freshness.note("ConfigMap", &(newest + 1_000_000).to_string());
+    let read = reader.get::<ConfigMap>("thing").await.unwrap();
+    assert_eq!(
+        read.unwrap().data.unwrap()["ours"],
+        "49",
+        "of a state that is yet to come"
     );
     place.end().await;
 }
