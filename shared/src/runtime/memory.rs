@@ -1,8 +1,6 @@
-//! What is remembered of one SampleDB between passes: hashes and metadata, never content.
+//! What is remembered of one SampleDB between passes: numbers, never content.
 //!
 //! Losing it costs a few writes that change nothing; it never makes a decision.
-
-use std::collections::HashMap;
 
 use kube::api::ObjectMeta;
 use serde_json::{Value, json};
@@ -15,17 +13,17 @@ use super::trigger::short;
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     uid: String,
-    children: HashMap<(Box<str>, Box<str>), Child>,
+    children: Vec<Child>,
 }
 
-/// A child as this process last applied it.
+/// A child as this process last applied it; each number is a hash ([`short`]).
 #[derive(Debug)]
 struct Child {
+    key: u64,
     wanted: u64,
     fingerprint: u64,
-    uid: Box<str>,
-    resource_version: Box<str>,
-    generation: Option<i64>,
+    uid: u64,
+    version: u64,
 }
 
 impl Memory {
@@ -41,41 +39,42 @@ impl Memory {
         }
     }
 
-    /// The remembered metadata, when exactly this was applied and nothing was changed since.
+    /// The metadata that was seen, when exactly this was applied and nothing was changed since.
     pub(crate) fn unchanged(&self, desired: &Desired, namespace: &str) -> Option<Value> {
         let seen = desired.seen.as_ref()?;
-        let child = self.children.get(&key(desired))?;
+        let key = key(desired);
+        let child = self.children.iter().find(|child| child.key == key)?;
         let same = child.wanted == wanted(desired)
             && child.fingerprint == short(&seen.fingerprint)
-            && *child.uid == *seen.uid;
+            && child.uid == short(&seen.uid);
         same.then(|| {
-            let mut meta = json!({
-                "name": desired.name(), "namespace": namespace,
-                "uid": child.uid, "resourceVersion": child.resource_version,
-            });
-            if let Some(generation) = child.generation {
-                meta["generation"] = generation.into();
-            }
-            json!({"apiVersion": desired.resource.api_version, "kind": desired.resource.kind, "metadata": meta})
+            json!({
+                "apiVersion": desired.resource.api_version, "kind": desired.resource.kind,
+                "metadata": {
+                    "name": desired.name(), "namespace": namespace,
+                    "uid": seen.uid, "resourceVersion": seen.resource_version,
+                },
+            })
         })
     }
 
     /// `desired` was applied, and `meta` is what the API server has since.
     pub(crate) fn applied(&mut self, desired: &Desired, meta: &ObjectMeta) {
         let child = Child {
+            key: key(desired),
             wanted: wanted(desired),
             fingerprint: short(&Seen::of_meta(meta).fingerprint),
-            uid: meta.uid.as_deref().unwrap_or_default().into(),
-            resource_version: meta.resource_version.as_deref().unwrap_or_default().into(),
-            generation: meta.generation,
+            uid: short(meta.uid.as_deref().unwrap_or_default()),
+            version: short(meta.resource_version.as_deref().unwrap_or_default()),
         };
-        self.children.insert(key(desired), child);
+        self.children.retain(|before| before.key != child.key);
+        self.children.push(child);
     }
 
     /// Only what is still wanted is remembered.
     pub(crate) fn keep(&mut self, wanted: &[Desired]) {
-        let wanted: std::collections::HashSet<_> = wanted.iter().map(key).collect();
-        self.children.retain(|child, _| wanted.contains(child));
+        let wanted: Vec<u64> = wanted.iter().map(key).collect();
+        self.children.retain(|child| wanted.contains(&child.key));
     }
 
     /// Whether a child's event says no more than what this process wrote.
@@ -87,23 +86,28 @@ impl Memory {
         else {
             return false;
         };
+        let (uid, version) = (short(uid), short(resource_version));
         self.children
-            .values()
-            .any(|c| *c.uid == **uid && *c.resource_version == **resource_version)
+            .iter()
+            .any(|child| child.uid == uid && child.version == version)
     }
 }
 
-/// What is wanted, as a number. The resourceVersion that a Secret is only written over is none of it.
+/// What is wanted. The resourceVersion that a Secret is only written over is none of it.
 fn wanted(desired: &Desired) -> u64 {
-    let mut object = desired.object.clone();
-    if let Some(meta) = object["metadata"].as_object_mut() {
-        meta.remove("resourceVersion");
-    }
-    short(&object.to_string())
+    let object = desired.object.as_object().into_iter().flatten();
+    let object = object.filter(|(field, _)| *field != "metadata");
+    let meta = desired.object["metadata"].as_object().into_iter().flatten();
+    let meta = meta.filter(|(field, _)| *field != "resourceVersion");
+    let text: String = object
+        .chain(meta)
+        .map(|(field, value)| format!("{field}:{value}\n"))
+        .collect();
+    short(&text)
 }
 
-fn key(desired: &Desired) -> (Box<str>, Box<str>) {
-    (desired.resource.kind.as_str().into(), desired.name().into())
+fn key(desired: &Desired) -> u64 {
+    short(&format!("{}/{}", desired.resource.kind, desired.name()))
 }
 
 #[cfg(test)]
