@@ -36,8 +36,10 @@ pub fn decide(db: &SampleDb, seen: &Observed, settings: &Settings) -> Plan {
         plan: Plan::default(),
     };
     let extent = assessment.extent();
-    // In the order in which the cluster waits for them: the pod for its claim and account, its start for the rest.
+    // In the order in which the cluster waits for them: the pod for its account (without it, it is refused) and its
+    // claim, its start for the rest.
     if extent > Extent::Nothing {
+        draft.apply(&service_account::instance(&assessment.input.target));
         claims(&assessment, &mut draft);
     }
     if extent == Extent::Everything {
@@ -174,7 +176,6 @@ fn claims(assessment: &Assessment<'_>, draft: &mut Draft<'_>) {
 fn rights(assessment: &Assessment<'_>, draft: &mut Draft<'_>) {
     let target = &assessment.input.target;
     let claims: Vec<String> = assessment.input.fates.keys().cloned().collect();
-    draft.apply(&service_account::instance(target));
     draft.apply(&role::instance(target, &claims));
     draft.apply(&role::publisher(target));
     for (role, binding) in [

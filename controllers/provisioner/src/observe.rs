@@ -222,7 +222,7 @@ async fn initial_sql(target: &Target<'_>, cluster: &Reader) -> Result<Option<Res
         .iter()
         .map(|s| s.config_map_key_ref.name.as_str())
         .collect();
-    let maps = try_join_all(maps.into_iter().map(|name| cluster.get::<ConfigMap>(name))).await?;
+    let maps = try_join_all(maps.into_iter().map(|name| cluster.get_live::<ConfigMap>(name))).await?;
     let mut texts = Vec::new();
     for (source, map) in sources.iter().zip(maps) {
         let from = &source.config_map_key_ref;

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use futures::StreamExt;
-use http::StatusCode;
+use http::{Request, StatusCode};
 use kube::Client;
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, Preconditions};
 use kube::core::Status;
@@ -39,6 +39,21 @@ pub(crate) struct Target {
     pub(crate) manager: &'static str,
     /// The UID of the SampleDB.
     pub(crate) uid: String,
+}
+
+impl Target {
+    /// Sends a write. The version it is answered with is known from then on, whatever becomes of the rest.
+    async fn send(
+        &self,
+        kind: &str,
+        request: Result<Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<(StatusCode, Value), kube::Error> {
+        let (code, answer): (_, Value) = client::send(&self.client, request).await?;
+        if let Some(version) = answer["metadata"]["resourceVersion"].as_str() {
+            self.freshness.note(kind, version);
+        }
+        Ok((code, answer))
+    }
 }
 
 /// Applies everything, [`AT_ONCE`] at the same time, in the order of the plan.
@@ -116,10 +131,6 @@ fn count(metrics: &Metrics, kind: &str, result: &str) {
 
 async fn write(target: Target, desired: Desired) -> (Desired, Result<Value, kube::Error>) {
     let result = write_one(&target, &desired).await;
-    if let Ok(object) = &result {
-        let version = object["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-        target.freshness.note(&desired.resource.kind, version);
-    }
     (desired, result)
 }
 
@@ -133,7 +144,7 @@ async fn write_one(target: &Target, desired: &Desired) -> Result<Value, kube::Er
     }
     let request = client::path(&desired.resource, &target.namespace);
     let request = request.patch(desired.name(), &params, &Patch::Apply(object));
-    let (code, answer): (_, Value) = client::send(&target.client, request).await?;
+    let (code, answer) = target.send(&desired.resource.kind, request).await?;
     if desired.seen.is_some() {
         return take_away(target, desired, answer).await;
     }
@@ -176,7 +187,7 @@ async fn take_away(target: &Target, desired: &Desired, answer: Value) -> Result<
         &params,
         &Patch::Json::<()>(patch),
     );
-    Ok(client::send(&target.client, request).await?.1)
+    Ok(target.send(&desired.resource.kind, request).await?.1)
 }
 
 /// Who else holds fields of an object, its status aside.
@@ -208,7 +219,7 @@ async fn give_back(target: &Target, desired: &Desired, answer: &Value) {
         &PatchParams::apply(target.manager).force(),
         &Patch::Apply(nothing),
     );
-    if let Err(error) = client::send::<Value>(&target.client, request).await {
+    if let Err(error) = target.send(&desired.resource.kind, request).await {
         tracing::warn!(event = "give_back_failed", kind = desired.resource.kind, child = desired.name(), %error,
             "an object of a stranger was touched and could not be given back");
     }
@@ -231,7 +242,7 @@ pub(crate) async fn delete(target: &Target, doomed: &[Doomed], metrics: &Metrics
             ..DeleteParams::default()
         };
         let request = client::path(&doomed.resource, &target.namespace).delete(&doomed.name, &params);
-        match client::send::<Value>(&target.client, request).await {
+        match target.send(&doomed.resource.kind, request).await {
             Ok(_) => count(metrics, &doomed.resource.kind, "deleted"),
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             Err(error) => {

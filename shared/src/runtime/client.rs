@@ -7,7 +7,7 @@
 //!   each; those for Leases go first.
 //!
 //! It knows one way to the API server, that of a pod. `kube`'s own stack also reads kubeconfigs, logs each failed
-//! request as an error of its own, and links the parsers for its login plugins (a tenth of a controller).
+//! request as an error of its own, and links the parsers for its login plugins (a fifth of a controller).
 
 use std::sync::Arc;
 use std::task::{Context, Poll};

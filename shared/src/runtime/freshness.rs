@@ -2,13 +2,13 @@
 //!
 //! A read that names no resourceVersion is answered by etcd. One that names the version `N` is answered by the API
 //! server's own cache, as soon as that is at least as new as `N`: two to three times cheaper (`docs/benchmarks.md`). `N` is here
-//! the newest version of the kind that this process knows of, from a watch or as the answer to a write of its own. So a
-//! read never shows less than what woke the pass, and never hides the process's own last write. What changed later
-//! than that is told by the watch, which wakes another pass; and every write is bound to what was read (UID, for a
-//! delete the version too).
+//! the newest version of the kind that this process knows of: a change that a watch told, or the answer to a write of its
+//! own. So a read shows what woke the pass, and the process's own last write. A list does not count: it does not tell
+//! what went before it. What changed later is told by the watch, which wakes another pass; and every write is bound to
+//! what was read (UID, for a delete the version too).
 //!
-//! Versions of one kind are numbers that grow, as Kubernetes promises since 1.35 (KEP-5504). One that is none is not
-//! kept, and a kind that nothing is known of is read live.
+//! Versions of one kind are numbers that grow: they always were, and Kubernetes promises it since 1.35 (KEP-5504). One that
+//! is none is not kept, and a kind that nothing is known of is read live.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,6 +27,13 @@ impl Freshness {
     pub fn note(&self, kind: &str, version: &str) {
         if let (Some(newest), Ok(version)) = (self.0.get(kind), version.parse()) {
             newest.fetch_max(version, Ordering::Relaxed);
+        }
+    }
+
+    /// Nothing is known of the kind any more.
+    pub fn forget(&self, kind: &str) {
+        if let Some(newest) = self.0.get(kind) {
+            newest.store(0, Ordering::Relaxed);
         }
     }
 
@@ -49,6 +56,8 @@ mod tests {
             known.note("Pod", version);
         }
         assert_eq!(known.at_least("Pod").as_deref(), Some("10"));
+        known.forget("Pod");
+        assert_eq!(known.at_least("Pod"), None);
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //!
 //! Losing it costs a few writes that change nothing; it never makes a decision.
 
+use std::fmt::Write;
+
 use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 
@@ -99,10 +101,10 @@ fn wanted(desired: &Desired) -> u64 {
     let object = object.filter(|(field, _)| *field != "metadata");
     let meta = desired.object["metadata"].as_object().into_iter().flatten();
     let meta = meta.filter(|(field, _)| *field != "resourceVersion");
-    let text: String = object
-        .chain(meta)
-        .map(|(field, value)| format!("{field}:{value}\n"))
-        .collect();
+    let mut text = String::new();
+    for (field, value) in object.chain(meta) {
+        let _ = writeln!(text, "{field}:{value}");
+    }
     short(&text)
 }
 

@@ -24,7 +24,7 @@ use super::options::Options;
 use super::plan::{Applied, Controller, Error, ErrorClass, Note, Plan, Refusal, Report};
 use super::presence::Presence;
 use super::queue::{Cause, End, Turn};
-use super::reader::{self, Reader};
+use super::reader::Reader;
 use super::state::State;
 use super::status::{self, Written};
 use super::trigger::{Key, Known, trigger};
@@ -96,16 +96,11 @@ impl<C: Controller> Engine<C> {
         }
     }
 
+    /// Live, unlike the children: whether it is there still, what it wants and whether it is paused decides about all the
+    /// rest, the reads of Secrets that are live as well among it.
     async fn read(&self, key: &Key) -> Result<Option<Value>, Error> {
         let path = ApiRequest::new(SampleDb::url_path(&(), Some(&key.namespace)));
-        let kind = SampleDb::kind(&());
-        let found = reader::fresh(&self.freshness, &kind, async |version| {
-            let params = GetParams {
-                resource_version: version,
-            };
-            client::send(&self.client, path.get(&key.name, &params)).await
-        });
-        match found.await {
+        match client::send(&self.client, path.get(&key.name, &GetParams::default())).await {
             Ok((_, object)) => Ok(Some(object)),
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
             Err(error) => Err(Error::api(format!("get SampleDB {key}"), error)),
@@ -213,7 +208,6 @@ impl<C: Controller> Engine<C> {
         let report = status::checked(status, C::WRITER).map_err(|e| Error::Bug(e.to_string()))?;
         let target = status::Target {
             client: &self.client,
-            freshness: &self.freshness,
             namespace: &key.namespace,
             name: &key.name,
             uid: db.metadata.uid.as_deref().unwrap_or_default(),
@@ -373,6 +367,10 @@ impl<C: Controller> Listener for Engine<C> {
         for key in self.known.list_ends(namespace) {
             self.workers.wake(&key, Cause::Changed);
         }
+    }
+
+    fn children_list_begins(&self, kind: &str) {
+        self.freshness.forget(kind);
     }
 
     fn version(&self, kind: &str, version: &str) {

@@ -13,8 +13,14 @@ use super::plan::Error;
 
 /// Reads the cluster in the namespace of one SampleDB. It cannot write.
 ///
-/// What a controller watches is read at least as new as everything it was told and everything it wrote; what it does
-/// not watch (Secrets, Events) is read live.
+/// What a controller watches is read at least as new as everything it was told and everything it wrote ([`get`] and
+/// [`list`]); what it does not watch (Secrets, Events) is read live, and so is what nobody tells it of although it watches
+/// the kind: objects without the suite's label ([`get_live`], [`get_of_release`]).
+///
+/// [`get`]: Self::get
+/// [`list`]: Self::list
+/// [`get_live`]: Self::get_live
+/// [`get_of_release`]: Self::get_of_release
 #[derive(Clone)]
 pub struct Reader {
     client: Client,
@@ -50,6 +56,30 @@ impl Reader {
             + Clone
             + std::fmt::Debug,
     {
+        let api = Api::<K>::namespaced(self.client.clone(), &self.namespace);
+        let kind = K::kind(&());
+        let found = fresh(&self.freshness, &kind, async |version| {
+            let params = GetParams {
+                resource_version: version,
+            };
+            api.get_with(name, &params).await
+        });
+        match found.await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            found => found
+                .map(Some)
+                .map_err(|e| Error::api(what::<K>(&self.namespace, name), e)),
+        }
+    }
+
+    /// A user's object with this name, live; `None` when there is none.
+    pub async fn get_live<K>(&self, name: &str) -> Result<Option<K>, Error>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + DeserializeOwned
+            + Clone
+            + std::fmt::Debug,
+    {
         self.get_in(&self.namespace, name).await
     }
 
@@ -71,19 +101,10 @@ impl Reader {
             + Clone
             + std::fmt::Debug,
     {
-        let api = Api::<K>::namespaced(self.client.clone(), namespace);
-        let kind = K::kind(&());
-        let found = fresh(&self.freshness, &kind, async |version| {
-            let params = GetParams {
-                resource_version: version,
-            };
-            api.get_with(name, &params).await
-        });
-        match found.await {
-            Ok(object) => Ok(Some(object)),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-            Err(error) => Err(Error::api(format!("get {kind} {namespace}/{name}"), error)),
-        }
+        Api::<K>::namespaced(self.client.clone(), namespace)
+            .get_opt(name)
+            .await
+            .map_err(|e| Error::api(what::<K>(namespace, name), e))
     }
 
     /// The objects a label selector finds.
@@ -129,9 +150,14 @@ impl Reader {
     }
 }
 
+fn what<K: Resource<DynamicType = ()>>(namespace: &str, name: &str) -> String {
+    format!("get {} {namespace}/{name}", K::kind(&()))
+}
+
 /// Reads not older than what is known of the kind, or live. The API server answers 504 when its cache does not get
-/// that far: it is behind, or etcd was put back to an older state. Then the read is live as well.
-pub(crate) async fn fresh<T, F>(
+/// that far: it is behind, or etcd was put back to an older state. Then nothing is known any more, and the read is live as
+/// well.
+async fn fresh<T, F>(
     freshness: &Freshness,
     kind: &str,
     read: impl Fn(Option<String>) -> F,
@@ -141,7 +167,7 @@ where
 {
     if let Some(version) = freshness.at_least(kind) {
         match Box::pin(read(Some(version))).await {
-            Err(kube::Error::Api(status)) if status.code == 504 => {}
+            Err(kube::Error::Api(status)) if status.code == 504 => freshness.forget(kind),
             answer => return answer,
         }
     }
@@ -170,13 +196,13 @@ mod tests {
                 .and_then(|v| v.split('&').next()?.parse().ok());
             log.lock().unwrap().push(uri);
             async move {
-                let code = if wanted.is_some_and(|wanted: u64| wanted > cache) {
-                    504
+                let is_ahead = wanted.is_some_and(|wanted: u64| wanted > cache);
+                let (code, reason) = if is_ahead {
+                    (504, "Timeout")
                 } else {
-                    404
+                    (404, "NotFound")
                 };
-                let said =
-                    serde_json::json!({"kind": "Status", "status": "Failure", "message": "m", "code": code});
+                let said = serde_json::json!({"kind": "Status", "status": "Failure", "message": "m", "code": code, "reason": reason});
                 let body = Body::from(said.to_string().into_bytes());
                 Ok::<_, tower::BoxError>(Response::builder().status(code).body(body).unwrap())
             }
@@ -204,6 +230,16 @@ mod tests {
         assert!(last(&asked).contains("NotOlderThan"), "{asked:?}");
         reader.get::<Secret>("orders-owner").await.unwrap();
         assert!(!last(&asked).contains("resourceVersion"), "{asked:?}");
+        reader.get_live::<ConfigMap>("initial-sql").await.unwrap();
+        assert!(
+            !last(&asked).contains("resourceVersion"),
+            "nobody tells of it: {asked:?}"
+        );
+        reader.get_of_release::<ConfigMap>("catalog").await.unwrap();
+        assert!(
+            !last(&asked).contains("resourceVersion"),
+            "nor of this: {asked:?}"
+        );
     }
 
     #[tokio::test]
@@ -212,5 +248,11 @@ mod tests {
         assert!(reader.get::<ConfigMap>("orders").await.unwrap().is_none());
         assert!(!last(&asked).contains("resourceVersion"), "{asked:?}");
         assert_eq!(asked.lock().unwrap().len(), 2);
+        reader.get::<ConfigMap>("orders").await.unwrap();
+        assert_eq!(
+            asked.lock().unwrap().len(),
+            3,
+            "the next read does not wait at all"
+        );
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use k8s_openapi::api::coordination::v1::Lease;
+use kube::Client;
 use kube::api::{Api, ApiResource};
-use kube::{Client, Resource};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -68,8 +68,7 @@ impl<C: Controller> Life<C> {
     pub(crate) fn new(controller: C, client: Client, options: Options, metrics: Arc<Metrics>) -> Self {
         let writer = C::WRITER;
         let (sender, standing) = watch::channel(Standing::default());
-        let watched = controller.watched().into_iter().map(|resource| resource.kind);
-        let kinds = watched.chain([SampleDb::kind(&()).into_owned()]);
+        let kinds = controller.watched().into_iter().map(|resource| resource.kind);
         let workers = Workers::new(
             writer.manager,
             options.concurrency,

@@ -9,7 +9,6 @@ use kube::{Client, Resource};
 use serde_json::{Map, Value, json};
 
 use super::client;
-use super::freshness::Freshness;
 use crate::api::SampleDb;
 use crate::api::ownership::Writer;
 
@@ -105,7 +104,6 @@ fn own_conditions<'a>(conditions: Option<&'a Value>, writer: &Writer) -> BTreeMa
 /// The status of one SampleDB.
 pub(crate) struct Target<'a> {
     pub(crate) client: &'a Client,
-    pub(crate) freshness: &'a Freshness,
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
     pub(crate) uid: &'a str,
@@ -136,11 +134,7 @@ impl Target<'_> {
         for attempt in 1.. {
             let result = client::send::<Value>(self.client, self.apply(report, version.as_deref())).await;
             match result {
-                Ok((_, now)) => {
-                    let version = now["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-                    self.freshness.note(&SampleDb::kind(&()), version);
-                    return Ok(Written::Yes);
-                }
+                Ok(_) => return Ok(Written::Yes),
                 Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Written::Gone),
                 Err(kube::Error::Api(status)) if status.code == 409 && attempt < TRIES => {}
                 Err(error) => return Err(error),

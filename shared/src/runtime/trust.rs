@@ -1,12 +1,13 @@
-//! Which certificates of the API server are trusted: those that the pod's CA file signs, as it is at each handshake.
+//! Which certificates of the API server are trusted: those that the pod's CA file signs, as it is at each handshake. No
+//! handshake is shortened by what an earlier one agreed on, because the certificate is not looked at then.
 //!
 //! The kubelet replaces the file when the cluster's CA changes; a process that read it once would be locked out.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -42,12 +43,14 @@ pub(crate) fn tls(file: PathBuf) -> Result<ClientConfig, TrustError> {
         file,
         why: why.to_string(),
     };
-    Ok(ClientConfig::builder_with_provider(provider)
+    let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(useless)?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(cas))
-        .with_no_client_auth())
+        .with_no_client_auth();
+    config.resumption = Resumption::disabled();
+    Ok(config)
 }
 
 /// The CAs of a file.

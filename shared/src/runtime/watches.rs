@@ -184,7 +184,10 @@ pub(crate) trait Listener: Send + Sync + 'static {
     fn gone(&self, key: &Key);
     /// The list is whole.
     fn list_ends(&self, namespace: Option<&str>);
-    /// An object of a kind has, or had until it was removed, this version.
+    /// A list of a kind of children begins. It tells what is there, not what went since: that is not known until the next
+    /// change.
+    fn children_list_begins(&self, kind: &str);
+    /// A child of a kind was changed to this version, or removed at it.
     fn version(&self, kind: &str, version: &str);
     /// A child changed.
     fn child(&self, key: &Key, cause: Cause);
@@ -205,37 +208,28 @@ pub(crate) async fn databases(
         Some(namespace) => Api::namespaced(client, namespace),
         None => Api::all(client),
     };
-    let kind = SampleDb::kind(&());
-    follow(all, watcher::Config::default(), health, |event| {
-        if let Event::InitApply(guard) | Event::Apply(guard) | Event::Delete(guard) = &event {
-            to.version(
-                &kind,
-                guard.meta().resource_version.as_deref().unwrap_or_default(),
-            );
-        }
-        match event {
-            Event::Init => to.list_begins(scope),
-            Event::InitDone => to.list_ends(scope),
-            Event::Delete(guard) => {
-                if let Some(key) = key_of(&guard) {
-                    to.gone(&key);
-                }
+    follow(all, watcher::Config::default(), health, |event| match event {
+        Event::Init => to.list_begins(scope),
+        Event::InitDone => to.list_ends(scope),
+        Event::Delete(guard) => {
+            if let Some(key) = key_of(&guard) {
+                to.gone(&key);
             }
-            Event::InitApply(guard) | Event::Apply(guard) => match (key_of(&guard), guard.0) {
-                (Some(key), Ok(db)) => to.seen(&key, &db),
-                (Some(Key { namespace, name }), Err(error)) => {
-                    invalid.inc();
-                    tracing::warn!(
-                        event = "invalid_object",
-                        object.namespace = &*namespace,
-                        object.name = &*name,
-                        error = error.error,
-                        "a SampleDB cannot be read by this version and is left alone"
-                    );
-                }
-                (None, _) => {}
-            },
         }
+        Event::InitApply(guard) | Event::Apply(guard) => match (key_of(&guard), guard.0) {
+            (Some(key), Ok(db)) => to.seen(&key, &db),
+            (Some(Key { namespace, name }), Err(error)) => {
+                invalid.inc();
+                tracing::warn!(
+                    event = "invalid_object",
+                    object.namespace = &*namespace,
+                    object.name = &*name,
+                    error = error.error,
+                    "a SampleDB cannot be read by this version and is left alone"
+                );
+            }
+            (None, _) => {}
+        },
     })
     .await;
 }
@@ -267,26 +261,34 @@ pub(crate) async fn children(
         all,
         watcher::Config::default().labels(labels::NAME),
         health,
-        |event| match event {
-            Event::Init => lists += 1,
-            Event::InitDone => {
-                if lists > 1 {
-                    to.missed();
-                }
+        |event| {
+            if let Event::Apply(child) | Event::Delete(child) = &event {
+                let version = child.resource_version().unwrap_or_default();
+                to.version(&resource.kind, &version);
             }
-            Event::InitApply(child) | Event::Apply(child) | Event::Delete(child) => {
-                let (namespace, name) = (child.namespace(), child.labels().get(labels::NAME));
-                let resource_version = child.resource_version().unwrap_or_default();
-                to.version(&resource.kind, &resource_version);
-                if let (Some(namespace), Some(name)) = (namespace, name) {
-                    let uid = child.uid().unwrap_or_default();
-                    to.child(
-                        &Key::new(&namespace, name),
-                        Cause::Child {
-                            uid,
-                            resource_version,
-                        },
-                    );
+            match event {
+                Event::Init => {
+                    lists += 1;
+                    to.children_list_begins(&resource.kind);
+                }
+                Event::InitDone => {
+                    if lists > 1 {
+                        to.missed();
+                    }
+                }
+                Event::InitApply(child) | Event::Apply(child) | Event::Delete(child) => {
+                    let (namespace, name) = (child.namespace(), child.labels().get(labels::NAME));
+                    if let (Some(namespace), Some(name)) = (namespace, name) {
+                        let uid = child.uid().unwrap_or_default();
+                        let resource_version = child.resource_version().unwrap_or_default();
+                        to.child(
+                            &Key::new(&namespace, name),
+                            Cause::Child {
+                                uid,
+                                resource_version,
+                            },
+                        );
+                    }
                 }
             }
         },

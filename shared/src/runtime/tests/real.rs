@@ -273,14 +273,19 @@ async fn the_metadata_of_labelled_children_alone_is_watched() {
     use crate::runtime::watches::{self, Health, Listener};
 
     #[derive(Default)]
-    struct Heard(Mutex<Vec<(String, Cause)>>);
+    struct Heard(Mutex<Vec<(String, Cause)>>, Mutex<Vec<String>>);
 
     impl Listener for Heard {
         fn list_begins(&self, _: Option<&str>) {}
         fn seen(&self, _: &Key, _: &SampleDb) {}
         fn gone(&self, _: &Key) {}
         fn list_ends(&self, _: Option<&str>) {}
-        fn version(&self, _: &str, _: &str) {}
+        fn children_list_begins(&self, kind: &str) {
+            self.1.lock().unwrap().push(format!("list of {kind}"));
+        }
+        fn version(&self, kind: &str, version: &str) {
+            self.1.lock().unwrap().push(format!("{kind} {version}"));
+        }
         fn child(&self, key: &Key, cause: Cause) {
             self.0.lock().unwrap().push((key.name.to_string(), cause));
         }
@@ -318,6 +323,12 @@ async fn the_metadata_of_labelled_children_alone_is_watched() {
         .map(|(name, _)| name.clone())
         .collect();
     assert_eq!(names, ["orders"]);
+    let version = place.maps.get("a").await.unwrap().resource_version().unwrap();
+    let told = heard.1.lock().unwrap().clone();
+    assert_eq!(
+        told,
+        ["list of ConfigMap".to_owned(), format!("ConfigMap {version}")]
+    );
     task.abort();
     place.end().await;
 }
