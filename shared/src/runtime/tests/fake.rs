@@ -1,5 +1,6 @@
 //! An API server in memory, for the runtime's own tests: just as much of Kubernetes as the runtime relies on, each
-//! rule as it was seen on a real one (see `real.rs`).
+//! rule as it was seen on a real one (see `real.rs`). Its cache is as far behind as it may be: a read that must not be
+//! older than a version shows just that version.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -157,6 +158,9 @@ impl Fake {
     pub(crate) fn remove_silently(&self, key: &str) {
         let mut inner = self.inner();
         inner.objects.remove(key);
+        inner.version += 1;
+        let (version, line) = (inner.version, json!({"type": "DELETED"}).to_string());
+        inner.history.push((version, key.to_owned(), line));
         let gone = json!({"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old", "reason": "Expired"}});
         for (_, watch) in inner.watches.drain(..) {
             let _ = watch.unbounded_send(Ok(format!("{gone}\n")));
@@ -206,6 +210,11 @@ impl Fake {
     }
 }
 
+fn parameter<'a>(query: &'a str, name: &str) -> Option<&'a str> {
+    let mut all = query.split('&').filter_map(|p| p.split_once('='));
+    all.find_map(|(found, value)| (found == name).then_some(value))
+}
+
 fn json_answer(code: u16, value: &Value) -> Response<Answer> {
     Response::builder()
         .status(code)
@@ -218,6 +227,7 @@ fn failure(code: u16, message: &str) -> Response<Answer> {
         403 => "Forbidden",
         404 => "NotFound",
         409 => "Conflict",
+        504 => "Timeout",
         _ => "Invalid",
     };
     json_answer(
@@ -287,7 +297,15 @@ impl Inner {
             let suffix = if route.status { "/status" } else { "" };
             self.log.push(format!("{method} {key}{suffix}"));
         }
-        let found = self.objects.get(&key).cloned();
+        let found = match parameter(query, "resourceVersion").and_then(|v| v.parse().ok()) {
+            Some(version) if *method == Method::GET => {
+                if version > self.version {
+                    return failure(504, "Too large resource version");
+                }
+                self.as_of(&key, version)
+            }
+            _ => self.objects.get(&key).cloned(),
+        };
         match (method, found) {
             (&Method::PATCH, found) => self.patch(route, &key, query, body, found),
             (_, None) => failure(404, &format!("{key} not found")),
@@ -312,6 +330,14 @@ impl Inner {
             }
             _ => failure(405, "not known to the test"),
         }
+    }
+
+    /// The object as it was at a version.
+    fn as_of(&self, key: &str, version: u64) -> Option<Value> {
+        let mut before = self.history.iter().rev();
+        let (_, _, line) = before.find(|(v, k, _)| *v <= version && k == key)?;
+        let mut told: Value = serde_json::from_str(line).unwrap();
+        (told["type"] != "DELETED").then(|| told["object"].take())
     }
 
     fn list(&mut self, route: &Route, query: &str) -> Response<Answer> {
@@ -356,10 +382,7 @@ impl Inner {
 
     fn watch(&mut self, route: &Route, query: &str) -> Response<Answer> {
         let (sender, receiver) = unbounded();
-        let from = query
-            .split('&')
-            .find_map(|p| p.strip_prefix("resourceVersion="))
-            .and_then(|v| v.parse().ok());
+        let from = parameter(query, "resourceVersion").and_then(|v| v.parse().ok());
         for (version, key, line) in &self.history {
             if *version > from.unwrap_or(u64::MAX) && route.holds(key) {
                 sender.unbounded_send(Ok(line.clone())).unwrap();
@@ -395,11 +418,7 @@ impl Inner {
         found: Option<Value>,
     ) -> Response<Answer> {
         let patch: Value = serde_json::from_slice(body).unwrap();
-        let manager = query
-            .split('&')
-            .find_map(|p| p.strip_prefix("fieldManager="))
-            .unwrap_or("unknown")
-            .to_owned();
+        let manager = parameter(query, "fieldManager").unwrap_or("unknown").to_owned();
         let entry = json!({"manager": manager, "operation": "Apply", "subresource": if route.status { "status" } else { "" }});
         let wanted = &patch["metadata"];
         let Some(before) = found else {
