@@ -13,10 +13,12 @@
 
 pub mod cluster;
 pub mod database;
-pub mod wait;
+pub mod processes;
+mod wait;
 
 pub use cluster::{Namespace, helm, kubectl, kubectl_in, try_kubectl};
 pub use database::{Client, Database, condition};
+pub use processes::processes;
 pub use wait::{eventually, within};
 
 /// The namespace of the release.

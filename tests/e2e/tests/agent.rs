@@ -1,22 +1,26 @@
-//! The agent away while its database runs. It reaches into the processes of the test cluster's nodes, which are this
-//! machine's.
+//! The agent away while its database runs.
 
-#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test ends by panicking"
+)]
 
 use std::fs;
 use std::process::Command;
 
-use sampledb_e2e::{Database, Namespace, condition, eventually};
+use sampledb_e2e::{Database, Namespace, condition, eventually, processes};
 
 /// The process of the agent in a pod.
 fn agent(pod_uid: &str) -> String {
-    let mut processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
-    let is_agent = |folder: &fs::DirEntry| {
-        let read = |file: &str| fs::read_to_string(folder.path().join(file)).unwrap_or_default();
-        read("comm").trim() == "sampledb-agent" && read("cgroup").contains(pod_uid)
-    };
-    let process = processes.find(is_agent).expect("an agent runs in the pod");
-    process.file_name().into_string().unwrap()
+    let agents = processes("sampledb-agent");
+    let is_in_pod = |cgroup: String| cgroup.contains(pod_uid);
+    let mut of_pod = agents
+        .iter()
+        .filter(|folder| fs::read_to_string(folder.join("cgroup")).is_ok_and(is_in_pod));
+    let folder = of_pod.next().expect("an agent runs in the pod");
+    folder.file_name().unwrap().to_str().unwrap().to_owned()
 }
 
 #[test]

@@ -11,12 +11,12 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write as _};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use sampledb_e2e::{Database, Namespace, RELEASE_NAMESPACE, kubectl, within};
+use sampledb_e2e::{Database, Namespace, RELEASE_NAMESPACE, kubectl, processes, within};
 use serde_json::Value;
 
 const CONTROLLERS: [&str; 2] = ["sampledb-provisioner", "sampledb-service-publisher"];
@@ -313,21 +313,6 @@ fn cpu(program: &str) -> f64 {
             Some((fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?) * 10.0)
         })
         .sum()
-}
-
-/// The folders in /proc of the processes of a program.
-fn processes(program: &str) -> Vec<PathBuf> {
-    let is = |folder: &Path| {
-        let name = fs::read_to_string(folder.join("comm")).unwrap_or_default();
-        let command = fs::read_to_string(folder.join("cmdline")).unwrap_or_default();
-        name.trim().len() > 8
-            && program.starts_with(name.trim())
-            && command.split('\0').next().unwrap_or_default().ends_with(program)
-    };
-    let all = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
-    all.map(|entry| entry.path())
-        .filter(|folder| is(folder))
-        .collect()
 }
 
 fn resident(program: &str) -> Vec<f64> {
