@@ -41,18 +41,16 @@ pub fn decide(db: &SampleDb, seen: &Observed, settings: &Settings) -> Plan {
     if extent > Extent::Nothing {
         draft.apply(&service_account::instance(&assessment.input.target));
         claims(&assessment, &mut draft);
-    }
-    if extent == Extent::Everything {
-        pods(&assessment, settings, &mut draft);
-    }
-    if extent > Extent::Nothing {
+        if extent == Extent::Everything {
+            pods(&assessment, settings, &mut draft);
+        }
         rights(&assessment, &mut draft);
         configuration(&assessment, &mut draft);
         credentials(&assessment, &mut draft);
         draft.apply(&pod_disruption_budget::budget(&assessment.input.target));
-    }
-    if extent == Extent::Everything {
-        initial_sql(&assessment, settings, &mut draft);
+        if extent == Extent::Everything {
+            initial_sql(&assessment, settings, &mut draft);
+        }
     }
     draft.plan.requeue = requeue(&assessment);
     draft.plan
