@@ -14,7 +14,7 @@ use kube::{Resource, ResourceExt};
 use sampledb_shared::api::SampleDb;
 use sampledb_shared::api::ownership::SERVICE_PUBLISHER;
 use sampledb_shared::domain::{labels, names};
-use sampledb_shared::runtime::{Error, Reader, plan};
+use sampledb_shared::runtime::{Error, Readable, Reader, plan};
 
 use crate::build::Target;
 use crate::credentials::{self, Material, SecretData};
@@ -157,13 +157,7 @@ fn secret_names(name: &str) -> Vec<String> {
     ]
 }
 
-async fn get_all<K>(cluster: &Reader, names: Vec<String>) -> Result<Vec<K>, Error>
-where
-    K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
-        + serde::de::DeserializeOwned
-        + Clone
-        + std::fmt::Debug,
-{
+async fn get_all<K: Readable>(cluster: &Reader, names: Vec<String>) -> Result<Vec<K>, Error> {
     let found = try_join_all(names.iter().map(|name| cluster.get::<K>(name))).await?;
     Ok(found.into_iter().flatten().collect())
 }

@@ -38,7 +38,7 @@ mod tests;
 pub use entropy::Sensitive;
 pub use options::Options;
 pub use plan::{Applied, Controller, Desired, Doomed, Error, ErrorClass, Note, Plan, Refusal, Report, Seen};
-pub use reader::Reader;
+pub use reader::{Readable, Reader};
 
 use anyhow::Context;
 

@@ -11,6 +11,20 @@ use serde::de::DeserializeOwned;
 use super::freshness::Freshness;
 use super::plan::Error;
 
+/// A kind that can be read: one of those that live in a namespace.
+pub trait Readable:
+    Resource<Scope = NamespaceResourceScope, DynamicType = ()> + DeserializeOwned + Clone + std::fmt::Debug
+{
+}
+
+impl<K> Readable for K where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+        + DeserializeOwned
+        + Clone
+        + std::fmt::Debug
+{
+}
+
 /// Reads the cluster in the namespace of one SampleDB. It cannot write.
 ///
 /// What a controller watches is read at least as new as everything it was told and everything it wrote ([`get`] and
@@ -49,72 +63,44 @@ impl Reader {
     }
 
     /// The object with this name; `None` when there is none.
-    pub async fn get<K>(&self, name: &str) -> Result<Option<K>, Error>
-    where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-            + DeserializeOwned
-            + Clone
-            + std::fmt::Debug,
-    {
-        let api = Api::<K>::namespaced(self.client.clone(), &self.namespace);
+    pub async fn get<K: Readable>(&self, name: &str) -> Result<Option<K>, Error> {
         let kind = K::kind(&());
         let found = fresh(&self.freshness, &kind, async |version| {
-            let params = GetParams {
-                resource_version: version,
-            };
-            api.get_with(name, &params).await
+            self.get_in(&self.namespace, name, version).await
         });
-        match found.await {
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-            found => found
-                .map(Some)
-                .map_err(|e| Error::api(what::<K>(&self.namespace, name), e)),
-        }
+        found.await.map_err(|e| get_failed::<K>(&self.namespace, name, e))
     }
 
     /// A user's object with this name, live; `None` when there is none.
-    pub async fn get_live<K>(&self, name: &str) -> Result<Option<K>, Error>
-    where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-            + DeserializeOwned
-            + Clone
-            + std::fmt::Debug,
-    {
-        self.get_in(&self.namespace, name).await
+    pub async fn get_live<K: Readable>(&self, name: &str) -> Result<Option<K>, Error> {
+        let found = self.get_in(&self.namespace, name, None).await;
+        found.map_err(|e| get_failed::<K>(&self.namespace, name, e))
     }
 
     /// The same in the namespace of the release: the chart's own objects.
-    pub async fn get_of_release<K>(&self, name: &str) -> Result<Option<K>, Error>
-    where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-            + DeserializeOwned
-            + Clone
-            + std::fmt::Debug,
-    {
-        self.get_in(&self.release_namespace, name).await
+    pub async fn get_of_release<K: Readable>(&self, name: &str) -> Result<Option<K>, Error> {
+        let found = self.get_in(&self.release_namespace, name, None).await;
+        found.map_err(|e| get_failed::<K>(&self.release_namespace, name, e))
     }
 
-    async fn get_in<K>(&self, namespace: &str, name: &str) -> Result<Option<K>, Error>
-    where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-            + DeserializeOwned
-            + Clone
-            + std::fmt::Debug,
-    {
-        Api::<K>::namespaced(self.client.clone(), namespace)
-            .get_opt(name)
-            .await
-            .map_err(|e| Error::api(what::<K>(namespace, name), e))
+    async fn get_in<K: Readable>(
+        &self,
+        namespace: &str,
+        name: &str,
+        version: Option<String>,
+    ) -> Result<Option<K>, kube::Error> {
+        let params = GetParams {
+            resource_version: version,
+        };
+        let api = Api::<K>::namespaced(self.client.clone(), namespace);
+        match api.get_with(name, &params).await {
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
+            found => found.map(Some),
+        }
     }
 
     /// The objects a label selector finds.
-    pub async fn list<K>(&self, params: &ListParams) -> Result<Vec<K>, Error>
-    where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-            + DeserializeOwned
-            + Clone
-            + std::fmt::Debug,
-    {
+    pub async fn list<K: Readable>(&self, params: &ListParams) -> Result<Vec<K>, Error> {
         let api = Api::<K>::namespaced(self.client.clone(), &self.namespace);
         let kind = K::kind(&());
         let found = fresh(&self.freshness, &kind, async |version| {
@@ -150,8 +136,8 @@ impl Reader {
     }
 }
 
-fn what<K: Resource<DynamicType = ()>>(namespace: &str, name: &str) -> String {
-    format!("get {} {namespace}/{name}", K::kind(&()))
+fn get_failed<K: Readable>(namespace: &str, name: &str, error: kube::Error) -> Error {
+    Error::api(format!("get {} {namespace}/{name}", K::kind(&())), error)
 }
 
 /// Reads not older than what is known of the kind, or live. The API server answers 504 when its cache does not get

@@ -1,5 +1,5 @@
 //! An API server in memory, for the runtime's own tests: just as much of Kubernetes as the runtime relies on, each
-//! rule as it was seen on a real one (see `real.rs`). Its cache is as far behind as it may be: a read that must not be
+//! rule as it was seen on a real one (see `real.rs`). Its cache is as far behind as it may be: a GET that must not be
 //! older than a version shows just that version.
 
 use std::collections::{BTreeMap, BTreeSet};

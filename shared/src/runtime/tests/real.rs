@@ -273,7 +273,10 @@ async fn the_metadata_of_labelled_children_alone_is_watched() {
     use crate::runtime::watches::{self, Health, Listener};
 
     #[derive(Default)]
-    struct Heard(Mutex<Vec<(String, Cause)>>, Mutex<Vec<String>>);
+    struct Heard {
+        woken: Mutex<Vec<(String, Cause)>>,
+        told: Mutex<Vec<String>>,
+    }
 
     impl Listener for Heard {
         fn list_begins(&self, _: Option<&str>) {}
@@ -281,13 +284,13 @@ async fn the_metadata_of_labelled_children_alone_is_watched() {
         fn gone(&self, _: &Key) {}
         fn list_ends(&self, _: Option<&str>) {}
         fn children_list_begins(&self, kind: &str) {
-            self.1.lock().unwrap().push(format!("list of {kind}"));
+            self.told.lock().unwrap().push(format!("list of {kind}"));
         }
         fn version(&self, kind: &str, version: &str) {
-            self.1.lock().unwrap().push(format!("{kind} {version}"));
+            self.told.lock().unwrap().push(format!("{kind} {version}"));
         }
         fn child(&self, key: &Key, cause: Cause) {
-            self.0.lock().unwrap().push((key.name.to_string(), cause));
+            self.woken.lock().unwrap().push((key.name.to_string(), cause));
         }
         fn missed(&self) {}
     }
@@ -316,7 +319,7 @@ async fn the_metadata_of_labelled_children_alone_is_watched() {
     }
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
     let names: Vec<_> = heard
-        .0
+        .woken
         .lock()
         .unwrap()
         .iter()
@@ -324,7 +327,7 @@ async fn the_metadata_of_labelled_children_alone_is_watched() {
         .collect();
     assert_eq!(names, ["orders"]);
     let version = place.maps.get("a").await.unwrap().resource_version().unwrap();
-    let told = heard.1.lock().unwrap().clone();
+    let told = heard.told.lock().unwrap().clone();
     assert_eq!(
         told,
         ["list of ConfigMap".to_owned(), format!("ConfigMap {version}")]
